@@ -1,0 +1,126 @@
+//! Where a value's elements lie inside its buffer.
+
+use gt_ir::{DType, Shape, Steps, TensorType};
+
+/// Shape, element strides and offset: all a kernel needs besides the base pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents.
+    pub shape: Shape,
+    /// Elements between neighbours along each axis; 0 where broadcast, negative where flipped.
+    pub strides: Steps,
+    /// Elements from the start of the buffer to the first one.
+    pub offset: usize,
+}
+
+impl Layout {
+    /// A packed row-major layout.
+    pub fn packed(ty: TensorType) -> Self {
+        Layout { dtype: ty.dtype, shape: ty.shape, strides: ty.shape.contiguous_strides(), offset: 0 }
+    }
+
+    /// The tensor type.
+    pub fn ty(&self) -> TensorType {
+        TensorType { dtype: self.dtype, shape: self.shape }
+    }
+
+    /// Whether the elements lie packed in row-major order (wherever they start).
+    pub fn is_packed(&self) -> bool {
+        let mut expected = 1i64;
+        for axis in (0..self.shape.rank()).rev() {
+            if self.shape[axis] != 1 && self.strides[axis] != expected {
+                return self.shape.numel() == 0;
+            }
+            expected *= self.shape[axis] as i64;
+        }
+        true
+    }
+
+    /// Axis `i` becomes axis `perm[i]`.
+    pub fn permute(&self, perm: &Steps) -> Self {
+        Layout {
+            shape: perm.map(|p| self.shape[p as usize]),
+            strides: perm.map(|p| self.strides[p as usize]),
+            ..*self
+        }
+    }
+
+    /// Repeats axes of extent 1 and adds axes in front; `shape` must be broadcastable to.
+    pub fn broadcast(&self, shape: &Shape) -> Self {
+        let lead = shape.rank() - self.shape.rank();
+        let mut strides = Steps::splat(shape.rank(), 0);
+        for axis in 0..self.shape.rank() {
+            if self.shape[axis] == shape[axis + lead] {
+                strides[axis + lead] = self.strides[axis];
+            }
+        }
+        Layout { shape: *shape, strides, ..*self }
+    }
+
+    /// `sizes` elements per axis from `starts` on, `steps` apart; `None` when that leaves the layout.
+    pub fn slice(&self, sizes: &Shape, starts: &[i64], steps: &Steps) -> Option<Self> {
+        let mut out = Layout { shape: *sizes, ..*self };
+        if sizes.numel() == 0 {
+            return Some(out);
+        }
+        let mut offset = self.offset as i64;
+        for axis in 0..sizes.rank() {
+            let (start, extent) = (*starts.get(axis)?, self.shape[axis] as i64);
+            let last = (sizes[axis] as i64 - 1).checked_mul(steps[axis]).and_then(|d| d.checked_add(start))?;
+            if start < 0 || start >= extent || last < 0 || last >= extent {
+                return None;
+            }
+            offset += start * self.strides[axis];
+            out.strides[axis] = self.strides[axis] * steps[axis];
+        }
+        out.offset = usize::try_from(offset).ok()?;
+        Some(out)
+    }
+
+    /// The same elements, row-major, in another shape without copying; `None` when strides do not allow it.
+    pub fn reshape(&self, shape: &Shape) -> Option<Self> {
+        if self.shape.numel() == 0 || self.is_packed() {
+            return Some(Layout { shape: *shape, strides: shape.contiguous_strides(), ..*self });
+        }
+        // Match runs of old axes with runs of new axes of the same element count; inside an old run the
+        // strides must nest as in a packed tensor.
+        let old: Vec<(usize, i64)> = (0..self.shape.rank())
+            .filter(|&a| self.shape[a] != 1)
+            .map(|a| (self.shape[a], self.strides[a]))
+            .collect();
+        let mut strides = Steps::splat(shape.rank(), 0);
+        let (mut o, mut n) = (0, 0);
+        while n < shape.rank() {
+            if shape[n] == 1 {
+                n += 1;
+                continue;
+            }
+            let (o_start, n_start) = (o, n);
+            let (mut old_count, mut new_count) = (old.get(o)?.0, shape[n]);
+            while old_count != new_count {
+                if old_count < new_count {
+                    o += 1;
+                    old_count *= old.get(o)?.0;
+                } else {
+                    n += 1;
+                    new_count *= *shape.get(n)?;
+                }
+            }
+            for i in o_start..o {
+                if old[i].1 != old[i + 1].1 * old[i + 1].0 as i64 {
+                    return None;
+                }
+            }
+            let mut stride = old[o].1;
+            for axis in (n_start..=n).rev() {
+                strides[axis] = stride;
+                stride *= shape[axis] as i64;
+            }
+            o += 1;
+            n += 1;
+        }
+        Some(Layout { shape: *shape, strides, ..*self })
+    }
+}

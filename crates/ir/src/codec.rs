@@ -1,0 +1,205 @@
+//! The binary form: little varints, every length checked against what is left.
+//!
+//! CODEC-1: decoding never panics and never allocates more than the input's own length allows.
+//! CODEC-2: `decode(encode(x)) == x` for every instruction and window.
+
+use smallvec::SmallVec;
+
+use crate::window::Payload;
+use crate::{Bytes, Instr, Op, OpError, Scalar, ScopeId, SiteId, TensorId, Window};
+
+/// A cursor over bytes that came from outside.
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from the start of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { bytes, at: 0 }
+    }
+
+    /// Bytes not read yet.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// One byte.
+    pub fn byte(&mut self) -> Result<u8, OpError> {
+        let b = *self.bytes.get(self.at).ok_or_else(|| OpError::malformed("the message ends too early"))?;
+        self.at += 1;
+        Ok(b)
+    }
+
+    /// The next `len` bytes.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], OpError> {
+        if len > self.left() {
+            return Err(OpError::malformed(format!("{len} bytes announced, {} left", self.left())));
+        }
+        let out = &self.bytes[self.at..self.at + len];
+        self.at += len;
+        Ok(out)
+    }
+
+    /// An unsigned number of at most 64 bits.
+    pub fn varint(&mut self) -> Result<u64, OpError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let b = self.byte()?;
+            let bits = (b & 0x7f) as u64;
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if b & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(OpError::malformed("a number is longer than 64 bits"))
+    }
+
+    /// A signed number (zigzag).
+    pub fn signed(&mut self) -> Result<i64, OpError> {
+        let v = self.varint()?;
+        Ok((v >> 1) as i64 ^ -((v & 1) as i64))
+    }
+
+    /// The length of a list whose items take at least `item_bytes` each.
+    pub fn count(&mut self, item_bytes: usize) -> Result<usize, OpError> {
+        let n = self.varint()?;
+        if n > (self.left() / item_bytes.max(1)) as u64 {
+            return Err(OpError::malformed(format!("{n} items announced in {} bytes", self.left())));
+        }
+        Ok(n as usize)
+    }
+
+    /// The length of a [`crate::Dims`].
+    pub fn rank(&mut self) -> Result<usize, OpError> {
+        match self.byte()? as usize {
+            n if n <= crate::MAX_RANK => Ok(n),
+            n => Err(OpError::malformed(format!("rank {n} is over {}", crate::MAX_RANK))),
+        }
+    }
+
+    fn id(&mut self) -> Result<TensorId, OpError> {
+        self.varint().map(TensorId)
+    }
+
+    fn small(&mut self) -> Result<u32, OpError> {
+        u32::try_from(self.varint()?).map_err(|_| OpError::malformed("a number is longer than 32 bits"))
+    }
+
+    fn scalar(&mut self) -> Result<Scalar, OpError> {
+        Ok(match self.byte()? {
+            0 => Scalar::Bool(false),
+            1 => Scalar::Bool(true),
+            2 => Scalar::I64(self.signed()?),
+            3 => {
+                let bytes = self.take(8)?;
+                Scalar::F64(f64::from_le_bytes(bytes.try_into().expect("eight bytes were taken")))
+            }
+            tag => return Err(OpError::malformed(format!("no scalar has tag {tag}"))),
+        })
+    }
+}
+
+/// Appends an unsigned number.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a signed number (zigzag).
+pub fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+fn put_scalar(out: &mut Vec<u8>, scalar: Scalar) {
+    match scalar {
+        Scalar::Bool(b) => out.push(b as u8),
+        Scalar::I64(i) => {
+            out.push(2);
+            put_signed(out, i);
+        }
+        Scalar::F64(f) => {
+            out.push(3);
+            out.extend_from_slice(&f.to_le_bytes());
+        }
+    }
+}
+
+fn put_ids(out: &mut Vec<u8>, ids: &[TensorId]) {
+    put_varint(out, ids.len() as u64);
+    ids.iter().for_each(|id| put_varint(out, id.0));
+}
+
+impl Instr {
+    /// Appends the binary form.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.op.encode(out);
+        put_ids(out, &self.outs);
+        put_ids(out, &self.ins);
+        put_varint(out, self.scalars.len() as u64);
+        self.scalars.iter().for_each(|&s| put_scalar(out, s));
+        put_varint(out, self.scope.0 as u64);
+        put_varint(out, self.site.0 as u64);
+    }
+
+    /// Reads the binary form.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Instr, OpError> {
+        let op = Op::decode(r)?;
+        let n = r.count(1)?;
+        let outs = (0..n).map(|_| r.id()).collect::<Result<SmallVec<_>, _>>()?;
+        let n = r.count(1)?;
+        let ins = (0..n).map(|_| r.id()).collect::<Result<SmallVec<_>, _>>()?;
+        let n = r.count(1)?;
+        let scalars = (0..n).map(|_| r.scalar()).collect::<Result<SmallVec<_>, _>>()?;
+        let scope = ScopeId(r.small()?);
+        let site = SiteId(r.small()?);
+        Ok(Instr { op, outs, ins, scalars, scope, site })
+    }
+
+    /// Bytes of the binary form.
+    pub fn encoded_len(&self) -> usize {
+        let mut out = Vec::with_capacity(64);
+        self.encode(&mut out);
+        out.len()
+    }
+}
+
+impl Window {
+    /// Appends the binary form, payloads included.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.instrs.len() as u64);
+        self.instrs.iter().for_each(|i| i.encode(out));
+        put_varint(out, self.uploads.len() as u64);
+        for upload in &self.uploads {
+            put_varint(out, upload.instr as u64);
+            put_varint(out, upload.bytes.len() as u64);
+            out.extend_from_slice(&upload.bytes);
+        }
+        put_ids(out, &self.frees);
+        out.push(self.eager as u8);
+    }
+
+    /// Reads the binary form.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Window, OpError> {
+        let n = r.count(4)?;
+        let instrs = (0..n).map(|_| Instr::decode(r)).collect::<Result<Vec<_>, _>>()?;
+        let n = r.count(2)?;
+        let mut uploads = Vec::with_capacity(n);
+        for _ in 0..n {
+            let instr = r.small()?;
+            let len = r.count(1)?;
+            uploads.push(Payload { instr, bytes: Bytes::from(r.take(len)?) });
+        }
+        let n = r.count(1)?;
+        let frees = (0..n).map(|_| r.id()).collect::<Result<Vec<_>, _>>()?;
+        let eager = crate::attr::Attr::decode(r)?;
+        Ok(Window { instrs, uploads, frees, eager })
+    }
+}

@@ -1,0 +1,46 @@
+//! GT's instruction stream.
+//!
+//! Everything GT does is a stream of pure instructions over named values. This crate defines them:
+//! the op table ([`Op`], one file per family in [`ops`]), their shapes and gradients, the elementwise
+//! rows, the text form, the binary form and the hashes. It does no I/O and runs nothing.
+//!
+//! ```
+//! use gt_ir::Instr;
+//! let add: Instr = "%3 = binary(%1, %2) kind=add scalar=none".parse().unwrap();
+//! assert_eq!(add.op.display_name(), "add");
+//! assert_eq!(add.to_string().parse::<Instr>().unwrap(), add);
+//! ```
+
+pub mod attr;
+pub mod codec;
+mod dtype;
+mod error;
+mod failure;
+mod grad;
+pub mod hash;
+mod host;
+mod instr;
+mod op;
+pub mod ops;
+pub mod philox;
+mod primitive;
+pub mod rows;
+mod scalar;
+mod shape;
+pub mod text;
+mod window;
+
+pub use dtype::DType;
+pub use error::OpError;
+pub use failure::{Failure, FailureKind};
+pub use grad::{Emit, GradCx, Grads, Operand, Saves, Val};
+pub use host::HostTensor;
+pub use hash::{Digest, StreamHasher, WindowHash};
+pub use instr::{Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};
+pub use op::{Op, OpKind};
+pub use primitive::{
+    Cost, Domain, Primitive, Sample, SampleIn, Types, arity, check_axis, elementwise_cost, input,
+};
+pub use scalar::Scalar;
+pub use shape::{AxisSet, Dims, MAX_RANK, Shape, Steps, broadcast};
+pub use window::{Bytes, Payload, Window};

@@ -1,0 +1,30 @@
+//! The ops, one family a file. To add one, see `docs/adding-an-op.md`.
+
+mod create;
+mod elementwise;
+mod index;
+mod matmul;
+mod movement;
+mod reduce;
+mod scan;
+mod sort;
+mod view;
+mod write;
+
+pub use create::{Fill, Iota, Random, RandomKind, Upload};
+pub use elementwise::{Binary, Cast, Compare, Select, Side, Unary};
+pub use index::{Gather, PutMode, Put, Scatter, Take};
+pub use matmul::Matmul;
+pub use movement::{Concat, Pad, UpdateSlice};
+pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
+pub use scan::{Scan, ScanKind};
+pub use sort::Sort;
+pub use view::{Broadcast, Permute, Reshape, Slice, inverse_permutation};
+pub use write::Write;
+
+use crate::{OpError, TensorType, Types};
+
+/// One output type.
+fn one(ty: TensorType) -> Result<Types, OpError> {
+    Ok(smallvec::smallvec![ty])
+}
