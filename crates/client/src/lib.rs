@@ -1,1 +1,28 @@
-//! placeholder
+//! GT's client: tensors that record.
+//!
+//! A [`Tensor`] is a handle on the stream. Its methods check shapes and dtypes at the call, record instructions into the
+//! thread's lane and return at once; only reads wait. Gradients are worked out here, from the op table's rules.
+//!
+//! The client does not know where instructions run: see [`link::Link`]. The `gt` crate links an embedded worker.
+
+pub mod autograd;
+mod error;
+mod host;
+mod lane;
+pub mod link;
+pub mod ops;
+pub mod rng;
+pub mod session;
+pub mod site;
+mod tensor;
+mod value;
+mod view;
+
+pub use error::{Error, Failed, Result};
+pub use gt_ir::{DType, HostTensor, Scalar, Shape, TensorType};
+pub use host::{Element, put_scalar, scalar_at};
+pub use lane::{cut, cut_idle};
+pub use ops::{Arg, Index};
+pub use rng::{Generator, manual_seed};
+pub use session::synchronize;
+pub use tensor::Tensor;

@@ -1,6 +1,24 @@
 //! Engines execute plans. This crate holds the trait, the slow engine that *defines* every op, and the suite
 //! that holds every other engine to it.
+//!
+//! - [`Reference`]: computes one element at a time, in the order the op table states. What it gives is right.
+//! - [`Null`]: computes nothing; for tests of everything but arithmetic.
+//! - [`Late`]: any engine, finishing late and out of step.
+//! - [`conformance`]: what an engine must pass.
 
+// A failure is built once, on a path that ends there: its size costs nothing.
+#![allow(clippy::result_large_err)]
+
+pub mod conformance;
 mod engine;
+mod late;
+mod null;
+pub mod numbers;
+mod reference;
+mod stepwise;
 
 pub use engine::{Buffer, Done, Engine, Memory, Run, Sink, Ticket, Value};
+pub use late::Late;
+pub use null::{Null, NullBuffer};
+pub use reference::{Reference, ReferenceBuffer, evaluate};
+pub use stepwise::StepwiseProgram;

@@ -39,7 +39,7 @@ pub use hash::{Digest, StreamHasher, WindowHash};
 pub use instr::{Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};
 pub use op::{Op, OpKind};
 pub use primitive::{
-    Cost, Domain, Primitive, Sample, SampleIn, Types, arity, check_axis, elementwise_cost, input,
+    Cost, Domain, Primitive, Sample, SampleIn, Types, arity, check_axis, elementwise_cost, input, moved_bytes,
 };
 pub use scalar::Scalar;
 pub use shape::{AxisSet, Dims, MAX_RANK, Shape, Steps, broadcast};

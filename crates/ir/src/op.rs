@@ -134,6 +134,8 @@ impl Op {
             Op::Binary(op) => op.kind.name(),
             Op::Compare(op) => op.kind.name(),
             Op::Reduce(op) => op.kind.name(),
+            Op::ArgReduce(op) => op.kind.name(),
+            Op::Scan(op) => op.kind.name(),
             other => other.kind().name(),
         }
     }

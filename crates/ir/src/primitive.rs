@@ -63,6 +63,8 @@ pub enum Domain {
     Any,
     /// Between 0.5 and 2.
     Positive,
+    /// Between 1.25 and 3.
+    AboveOne,
     /// Between -0.9 and 0.9.
     Unit,
     /// Away from zero, both signs.
@@ -93,9 +95,17 @@ pub fn input(dtype: DType, shape: &[usize], domain: Domain) -> SampleIn {
 
 /// The cost of an op that does `per_element` operations for each element it writes.
 pub fn elementwise_cost(ins: &[TensorType], outs: &[TensorType], per_element: u64) -> Cost {
-    let moved = ins.iter().chain(outs).map(|t| t.bytes() as u64).sum();
-    let written: u64 = outs.iter().map(|t| t.numel() as u64).sum();
-    Cost { flops: written * per_element, bytes: moved }
+    let written = total(outs.iter().map(|t| t.numel() as u64));
+    Cost { flops: written.saturating_mul(per_element), bytes: moved_bytes(ins.iter().chain(outs)) }
+}
+
+/// Bytes of all these tensors together. Costs saturate: a tensor that fits no machine may still be described.
+pub fn moved_bytes<'a>(types: impl Iterator<Item = &'a TensorType>) -> u64 {
+    total(types.map(|t| t.bytes() as u64))
+}
+
+fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// Fails unless an op got exactly `n` inputs.

@@ -100,10 +100,10 @@ impl<T: Copy + Default> Dims<T> {
 }
 
 impl Shape {
-    /// The number of elements.
+    /// The number of elements. An empty tensor may have extents whose product overflows on the way to zero.
     #[inline]
     pub fn numel(&self) -> usize {
-        self.iter().product()
+        self.iter().fold(1, |n, &d| n.wrapping_mul(d))
     }
 
     /// The number of elements, or `None` when it does not fit what an address can hold.
@@ -119,7 +119,8 @@ impl Shape {
     pub fn contiguous_strides(&self) -> Steps {
         let mut strides = Steps::splat(self.rank(), 1);
         for axis in (0..self.rank().saturating_sub(1)).rev() {
-            strides[axis] = strides[axis + 1] * self[axis + 1].max(1) as i64;
+            // Wrapping: the strides of an empty tensor are read by nobody.
+            strides[axis] = strides[axis + 1].wrapping_mul(self[axis + 1].max(1) as i64);
         }
         strides
     }

@@ -94,7 +94,7 @@ impl Primitive for Take {
         Ok(grads)
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        Cost { flops: 0, bytes: (ins[1].bytes() + 2 * outs[0].bytes()) as u64 }
+        Cost { flops: 0, bytes: moved_bytes([ins[1], outs[0], outs[0]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let cases: &[(&[usize], &[usize], u8)] =
@@ -153,7 +153,7 @@ impl Primitive for Put {
         Ok(grads)
     }
     fn cost(&self, ins: &[TensorType], _: &[TensorType]) -> Cost {
-        Cost { flops: ins[2].numel() as u64, bytes: (ins[1].bytes() + 3 * ins[2].bytes()) as u64 }
+        Cost { flops: ins[2].numel() as u64, bytes: moved_bytes([ins[1], ins[2], ins[2], ins[2]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
@@ -212,7 +212,7 @@ impl Primitive for Gather {
         Ok(grads)
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        Cost { flops: 0, bytes: (ins[1].bytes() + 2 * outs[0].bytes()) as u64 }
+        Cost { flops: 0, bytes: moved_bytes([ins[1], outs[0], outs[0]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let cases: &[(&[usize], &[usize], u8)] =
@@ -272,11 +272,14 @@ impl Primitive for Scatter {
         }
         if cx.needs(2) {
             let index = cx.input(1)?;
-            let read = e.one(Gather { axis: self.axis }.into(), &[g, index], &[])?;
             let (have, want) = (cx.ins[1].shape, cx.ins[2].shape);
-            grads[2] = Some(if have == want {
-                read
+            grads[2] = Some(if have.numel() == 0 {
+                // Nothing was written, and the index need not even have the source's rank.
+                e.fill(cx.ins[2], 0.0)?
+            } else if have == want {
+                e.one(Gather { axis: self.axis }.into(), &[g, index], &[])?
             } else {
+                let read = e.one(Gather { axis: self.axis }.into(), &[g, index], &[])?;
                 let high: Shape = want.iter().zip(have.iter()).map(|(w, h)| w - h).collect();
                 e.one(ops::Pad { low: Shape::splat(have.rank(), 0), high }.into(), &[read], &[Scalar::F64(0.0)])?
             });
@@ -284,7 +287,7 @@ impl Primitive for Scatter {
         Ok(grads)
     }
     fn cost(&self, ins: &[TensorType], _: &[TensorType]) -> Cost {
-        Cost { flops: ins[1].numel() as u64, bytes: (ins[1].bytes() + 3 * ins[2].bytes()) as u64 }
+        Cost { flops: ins[1].numel() as u64, bytes: moved_bytes([ins[1], ins[2], ins[2], ins[2]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();

@@ -62,7 +62,7 @@ impl Primitive for Matmul {
             let (sa, sb) = (cx.ins[0].shape, cx.ins[1].shape);
             // A weight without batch axes: one product over all rows instead of a batch of them and a sum.
             let full = if sb.rank() == 2 && sa.rank() > 2 {
-                let rows: usize = sa[..sa.rank() - 1].iter().product();
+                let rows = Shape::new(&sa[..sa.rank() - 1]).numel();
                 let flat_a = e.reshape(a, Shape::new(&[rows, sa[sa.rank() - 1]]))?;
                 let flat_g = e.reshape(g, Shape::new(&[rows, sb[1]]))?;
                 let at = e.transpose(flat_a)?;
@@ -77,8 +77,8 @@ impl Primitive for Matmul {
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
         let k = ins[0].shape.last().copied().unwrap_or(1) as u64;
-        let bytes = ins.iter().chain(outs).map(|t| t.bytes() as u64).sum();
-        Cost { flops: 2 * outs[0].numel() as u64 * k, bytes }
+        let flops = (outs[0].numel() as u64).saturating_mul(2).saturating_mul(k);
+        Cost { flops, bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         if dtype == DType::Bool {

@@ -68,7 +68,7 @@ impl Primitive for UpdateSlice {
         Ok(grads)
     }
     fn cost(&self, ins: &[TensorType], _: &[TensorType]) -> Cost {
-        Cost { flops: 0, bytes: 2 * ins[1].bytes() as u64 }
+        Cost { flops: 0, bytes: moved_bytes([ins[1], ins[1]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         slice_cases()

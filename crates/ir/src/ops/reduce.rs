@@ -91,7 +91,12 @@ impl Primitive for Reduce {
                 ty.shape
             )));
         }
-        one(ty.with_shape(reduced(&ty.shape, self.axes, self.keepdim)))
+        let shape = reduced(&ty.shape, self.axes, self.keepdim);
+        // An empty tensor may become one that is not.
+        if shape.checked_numel().is_none() {
+            return Err(OpError::shape(format!("{}: shape {shape} is too large", self.name())));
+        }
+        one(ty.with_shape(shape))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         0
@@ -106,6 +111,10 @@ impl Primitive for Reduce {
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError> {
         let Some(g) = cx.grads[0] else { return Ok(smallvec::smallvec![None]) };
         let shape = cx.ins[0].shape;
+        if shape.numel() == 0 {
+            // Of no elements; a detour over other shapes might not exist.
+            return Ok(smallvec::smallvec![Some(e.fill(cx.ins[0], 0.0)?)]);
+        }
         let kept = reduced(&shape, self.axes, true);
         let g = e.reshape(g, kept)?;
         let dtype = cx.ins[0].dtype;
@@ -131,8 +140,7 @@ impl Primitive for Reduce {
         Ok(smallvec::smallvec![Some(grad)])
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        let bytes = (ins[0].bytes() + outs[0].bytes()) as u64;
-        Cost { flops: ins[0].numel() as u64, bytes }
+        Cost { flops: ins[0].numel() as u64, bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
@@ -233,7 +241,7 @@ impl Primitive for ArgReduce {
         Ok(smallvec::smallvec![None])
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        Cost { flops: ins[0].numel() as u64, bytes: (ins[0].bytes() + outs[0].bytes()) as u64 }
+        Cost { flops: ins[0].numel() as u64, bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();

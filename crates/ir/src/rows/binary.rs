@@ -109,11 +109,7 @@ impl BinaryKind {
                 flops: 4,
             },
             FloorDiv => flat(
-                |x, y| {
-                    // As Python: the quotient that goes with the remainder of the divisor's sign.
-                    let q = ((x - python_rem(x, y)) / y).round_ties_even();
-                    if y == 0.0 { x / y } else if x.is_infinite() { f64::NAN } else { q }
-                },
+                python_floor_div,
                 |x, y| if y == 0 { 0 } else { x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64 },
                 "floor(x / y)", Accepts::Numbers,
             ),
@@ -138,8 +134,11 @@ impl BinaryKind {
                 accepts: Accepts::Numbers, saves_left: Saves::NONE, saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| {
-                    let q = e.div(c.a()?, c.b()?)?;
-                    let t = e.unary(UnaryKind::Trunc, q)?;
+                    // The whole quotient, from what the remainder leaves: a / b itself may round up to the next one.
+                    let r = e.binary(Fmod, c.a()?, c.b()?)?;
+                    let whole = e.sub(c.a()?, r)?;
+                    let q = e.div(whole, c.b()?)?;
+                    let t = e.unary(UnaryKind::Round, q)?;
                     let gt = e.mul(c.g, t)?;
                     e.neg(gt)
                 }),
@@ -236,6 +235,17 @@ impl BinaryKind {
 fn python_rem(x: f64, y: f64) -> f64 {
     let r = x % y;
     if r != 0.0 && (r < 0.0) != (y < 0.0) { r + y } else { r }
+}
+
+/// The quotient that goes with [`python_rem`], also where the divisor is infinite.
+fn python_floor_div(x: f64, y: f64) -> f64 {
+    if y == 0.0 {
+        return x / y;
+    }
+    let r = x % y;
+    let q = (x - r) / y;
+    let below = r != 0.0 && (r < 0.0) != (y < 0.0);
+    (if below { q - 1.0 } else { q }).round_ties_even()
 }
 
 /// Integer power, wrapping; a negative exponent gives 0 except for ±1.

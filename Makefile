@@ -1,0 +1,144 @@
+# Every command a developer needs. `make help` lists them; CI runs `make test`.
+#
+# MAKE-1: everything installed goes into .venv, also when another virtualenv or conda is active.
+# MAKE-2: what `make test` runs is built with one cargo profile (dev, which is optimised) in one target directory,
+#         and with the same settings of the Python bindings, so that no crate is built twice for it.
+# MAKE-3: what a check needs and does not find is named on the screen, never skipped in silence.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+VENV := .venv
+VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
+# rustup may just have been installed in this very shell.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# The same for cargo and for maturin, or each would rebuild the bindings the other has built (MAKE-2). The stable ABI is
+# all that the bindings need to know of Python, so the file names no interpreter.
+export PYO3_CONFIG_FILE := $(CURDIR)/$(VENV)/pyo3-config.txt
+export PYO3_BUILD_EXTENSION_MODULE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONNOUSERSITE := 1
+
+PIP_INSTALL := "$(VENV_PYTHON)" -m pip install --quiet
+MATURIN := env -u CONDA_PREFIX -u PYTHONPATH PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" "$(VENV_PYTHON)" -m maturin
+# Requirements are written once, in pyproject.toml; $(1) is an expression over it.
+REQUIRED = $$("$(VENV_PYTHON)" -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*$(1))')
+EXTRA = $(call REQUIRED,p["project"]["optional-dependencies"]["$(1)"])
+
+# gt-python is among them, or its dependencies would be built twice with other features; it has no Rust tests (its library
+# is marked `test = false`, as a harness cannot be linked without an interpreter): its tests are the Python ones.
+CRATES := --workspace
+PYTHON_SOURCES := python tests examples bench
+# Where `make bench` finds torch: .venv, unless an interpreter that has it is named.
+BENCH_PYTHON := $(if $(GT_BENCH_PYTHON),$(GT_BENCH_PYTHON),$(VENV_PYTHON))
+BENCH_ENV := $(if $(GT_BENCH_PYTHON),PYTHONPATH="$(CURDIR)/python")
+
+.PHONY: help
+help: ## list the commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: build ## build, install into .venv, train a small classifier
+	@"$(VENV_PYTHON)" examples/mlp.py --min-accuracy 0.95
+
+.PHONY: build
+build: $(VENV)/.maturin ## build the extension in release mode and install it into .venv
+	@$(MATURIN) develop --release
+
+.PHONY: build-dev
+build-dev: $(VENV)/.maturin ## the same with the profile the tests use
+	@$(MATURIN) develop --profile dev
+
+.PHONY: test
+test: lint test-rust test-python ## everything CI runs: lints, Rust tests, Python tests
+
+.PHONY: test-rust
+test-rust: $(VENV)/.maturin ## Rust unit, integration, table and documentation tests
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	  cargo nextest run $(CRATES); \
+	else \
+	  echo "cargo-nextest is not installed: running cargo test, which sets no time limit on a test"; \
+	  cargo test $(CRATES) --lib --bins --tests --examples; \
+	fi
+	cargo test $(CRATES) --doc
+
+.PHONY: test-python
+test-python: build-dev $(VENV)/.test ## Python tests against an extension built for testing, and the types users see
+	"$(VENV_PYTHON)" -m pytest
+	"$(VENV_PYTHON)" -m mypy --strict examples/typed_example.py
+
+.PHONY: test-all
+test-all: test ## `make test`, then the heavy cases
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	  cargo nextest run $(CRATES) --run-ignored only --no-tests pass; \
+	else \
+	  cargo test $(CRATES) --lib --bins --tests --examples -- --ignored; \
+	fi
+	@# 5 is pytest's way to say that no test is marked so.
+	"$(VENV_PYTHON)" -m pytest -m heavy --timeout 1800 || [ $$? -eq 5 ]
+
+.PHONY: lint
+lint: $(VENV)/.test ## rustfmt, ruff, clippy and cargo-deny; cheapest first
+	cargo fmt --all --check
+	"$(VENV_PYTHON)" -m ruff check $(PYTHON_SOURCES)
+	"$(VENV_PYTHON)" -m ruff format --check $(PYTHON_SOURCES)
+	@if cargo deny --version >/dev/null 2>&1; then \
+	  cargo deny check bans licenses sources; \
+	else \
+	  echo "SKIPPED: cargo-deny is not installed (cargo install cargo-deny); licences and sources are not checked"; \
+	fi
+	cargo clippy --workspace --all-targets -- -D warnings
+
+.PHONY: fmt
+fmt: $(VENV)/.test ## format Rust and Python, and apply the lints' safe fixes
+	cargo fmt --all
+	"$(VENV_PYTHON)" -m ruff check --fix-only $(PYTHON_SOURCES)
+	"$(VENV_PYTHON)" -m ruff format $(PYTHON_SOURCES)
+
+.PHONY: golden
+golden: build-dev $(VENV)/.test ## record the golden files anew; read the difference before committing it
+	GT_GOLDEN=write cargo test $(CRATES) --test golden
+	GT_GOLDEN=write "$(VENV_PYTHON)" -m pytest -k golden || [ $$? -eq 5 ]
+
+.PHONY: bench
+bench: build $(if $(GT_BENCH_PYTHON),,$(VENV)/.bench) ## measure GT beside PyTorch (ARGS=… goes to bench/run.py)
+	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/run.py $(ARGS)
+
+.PHONY: bench-check
+bench-check: build $(if $(GT_BENCH_PYTHON),,$(VENV)/.bench) ## fail if a ratio got worse than bench/baseline.json
+	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/check.py $(ARGS)
+
+.PHONY: clean
+clean: ## remove what was built, .venv included
+	cargo clean
+	rm -rf "$(VENV)" python/gt/*.so bench/results
+	find $(PYTHON_SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .pytest_cache .mypy_cache .ruff_cache
+
+# The stamps below are remade when pyproject.toml changes.
+
+$(VENV)/.maturin: pyproject.toml
+	@command -v cargo >/dev/null || { echo "cargo is not on PATH: install Rust from https://rustup.rs"; exit 1; }
+	@python=; for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    python=$$candidate; break; \
+	  fi; \
+	done; \
+	[ -n "$$python" ] || { echo "Python 3.11 or newer is needed; name one with PYTHON=…"; exit 1; }; \
+	[ -x "$(VENV_PYTHON)" ] || "$$python" -m venv "$(VENV)" || { \
+	  rm -rf "$(VENV)"; echo "$$python cannot make a virtualenv: install its venv and pip packages"; exit 1; }
+	@$(PIP_INSTALL) $(call REQUIRED,p["build-system"]["requires"])
+	@printf '%s\n' implementation=CPython version=3.11 target_abi=CPython-abi3-3.11 shared=true build_flags= \
+	  suppress_build_script_link_lines=false >"$(PYO3_CONFIG_FILE)"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.maturin
+	@$(PIP_INSTALL) $(call EXTRA,test)
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.maturin
+	@echo "installing the bench extra (torch is large)"
+	@$(PIP_INSTALL) $(call EXTRA,bench)
+	@touch $@

@@ -1,0 +1,398 @@
+//! The walk back over the tape: nodes in reverse order of recording, each once all its gradients are in.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use gt_ir::GradCx;
+use smallvec::SmallVec;
+
+use super::emit::Scratch;
+use super::node::{Edge, GradSlot, Node, NodeKind, Saved};
+use super::{GradModeGuard, grad_enabled, no_grad};
+use crate::error::{Error, Result};
+use crate::lane;
+use crate::tensor::{History, Tensor};
+use crate::value::Value;
+
+/// How a backward pass treats the tape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackwardOptions {
+    /// Keep saved values for another pass.
+    pub retain_graph: bool,
+    /// Track the backward pass itself.
+    pub create_graph: bool,
+}
+
+/// Gradients that wait for their node.
+type Pending = BTreeMap<u64, (Arc<Node>, SmallVec<[Option<Tensor>; 1]>)>;
+
+/// Collects gradients of `roots` into the leaves they were computed from.
+///
+/// # Errors
+/// When a root needs no gradient, is not a scalar and has no gradient given, or the graph was released already.
+pub fn backward(roots: &[Tensor], grads: &[Option<Tensor>], options: BackwardOptions) -> Result<()> {
+    lane::cut()?;
+    let mut walk = Walk { options, wanted: None, pending: Pending::new() };
+    walk.start(roots, grads)?;
+    walk.run()?;
+    lane::cut()
+}
+
+/// Gradients of `roots` with respect to `inputs`, without touching any `.grad`.
+///
+/// # Errors
+/// As [`backward`], and when an input was not used and `allow_unused` is off.
+pub fn grad(
+    roots: &[Tensor],
+    grads: &[Option<Tensor>],
+    inputs: &[Tensor],
+    options: BackwardOptions,
+    allow_unused: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    lane::cut()?;
+    let mut targets = Vec::new();
+    for t in inputs {
+        let _ = t.value()?;
+        targets.push(match t.history() {
+            History::None => {
+                return Err(Error::Autograd("One of the differentiated Tensors does not require grad".into()));
+            }
+            History::Leaf(slot) => Edge::Leaf(slot),
+            History::Node(edge, _) => edge,
+        });
+    }
+    let found: HashMap<TargetKey, Option<Tensor>> = targets.iter().map(|e| (key(e), None)).collect();
+    let needed = Walk::needed(roots, &targets);
+    let mut walk = Walk { options, wanted: Some(Wanted { found, needed, since: None }), pending: Pending::new() };
+    walk.start(roots, grads)?;
+    walk.run()?;
+    let wanted = walk.wanted.expect("it was put there");
+    let out: Vec<Option<Tensor>> = targets.iter().map(|e| wanted.found[&key(e)].clone()).collect();
+    if !allow_unused && out.iter().any(Option::is_none) {
+        return Err(Error::Autograd(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this \
+             is the desired behavior."
+                .into(),
+        ));
+    }
+    lane::cut()?;
+    Ok(out)
+}
+
+/// Gradients of `roots` with respect to the edges by which nodes recorded from `since` on refer to older ones: the walk
+/// ends there, hooks of what lies beyond do not run. `edges` are what [`super::captured`] gave for the same piece.
+///
+/// # Errors
+/// As [`backward`].
+pub fn grad_of_piece(
+    roots: &[Tensor],
+    grads: &[Option<Tensor>],
+    edges: &[Tensor],
+    since: u64,
+    create_graph: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    let targets: Vec<Edge> = edges
+        .iter()
+        .map(|t| match t.history() {
+            History::None => Err(Error::Autograd("One of the differentiated Tensors does not require grad".into())),
+            History::Leaf(slot) => Ok(Edge::Leaf(slot)),
+            History::Node(edge, _) => Ok(edge),
+        })
+        .collect::<Result<_>>()?;
+    let found: HashMap<TargetKey, Option<Tensor>> = targets.iter().map(|e| (key(e), None)).collect();
+    let wanted = Wanted { found, needed: HashSet::new(), since: Some(since) };
+    let options = BackwardOptions { retain_graph: false, create_graph };
+    let mut walk = Walk { options, wanted: Some(wanted), pending: Pending::new() };
+    walk.start(roots, grads)?;
+    walk.run()?;
+    let wanted = walk.wanted.expect("it was put there");
+    Ok(targets.iter().map(|e| wanted.found[&key(e)].clone()).collect())
+}
+
+type TargetKey = (usize, u32);
+
+fn key(edge: &Edge) -> TargetKey {
+    match edge {
+        Edge::Node(n, i) => (Arc::as_ptr(n) as usize, *i),
+        Edge::Leaf(s) => (Arc::as_ptr(s) as usize, u32::MAX),
+    }
+}
+
+struct Wanted {
+    found: HashMap<TargetKey, Option<Tensor>>,
+    /// Nodes on a way from a root to an input.
+    needed: HashSet<usize>,
+    /// Set for a piece of the tape: every node recorded from here on is walked, and nothing older.
+    since: Option<u64>,
+}
+
+impl Wanted {
+    fn walks(&self, node: &Arc<Node>) -> bool {
+        match self.since {
+            Some(since) => node.seq >= since,
+            None => self.needed.contains(&(Arc::as_ptr(node) as usize)),
+        }
+    }
+}
+
+struct Walk {
+    options: BackwardOptions,
+    /// Set by [`grad`]: where gradients are kept instead of in leaves.
+    wanted: Option<Wanted>,
+    pending: Pending,
+}
+
+impl Walk {
+    fn start(&mut self, roots: &[Tensor], grads: &[Option<Tensor>]) -> Result<()> {
+        for (i, root) in roots.iter().enumerate() {
+            let _ = root.value()?;
+            let edge = match root.history() {
+                History::None => {
+                    return Err(Error::Autograd(
+                        "element 0 of tensors does not require grad and does not have a grad_fn".replace('0', &i.to_string()),
+                    ));
+                }
+                History::Leaf(slot) => Edge::Leaf(slot),
+                History::Node(edge, _) => edge,
+            };
+            let grad = match grads.get(i).cloned().flatten() {
+                Some(g) if g.shape() != root.shape() => {
+                    return Err(Error::Autograd(format!(
+                        "Mismatch in shape: grad_output[{i}] has a shape of {} and output[{i}] has a shape of {}.",
+                        g.shape(),
+                        root.shape()
+                    )));
+                }
+                Some(g) => g,
+                None if root.numel() == 1 => no_grad(|| Tensor::full(root.shape(), 1.0, Some(root.dtype())))?,
+                None => {
+                    return Err(Error::Autograd(format!(
+                        "grad can be implicitly created only for scalar outputs (the shape is {})",
+                        root.shape()
+                    )));
+                }
+            };
+            self.give(&edge, grad)?;
+        }
+        Ok(())
+    }
+
+    /// Nodes from which one of the targets can be reached.
+    fn needed(roots: &[Tensor], targets: &[Edge]) -> HashSet<usize> {
+        let goals: HashSet<TargetKey> = targets.iter().map(key).collect();
+        let goal_nodes: HashSet<usize> =
+            targets.iter().filter_map(|e| if let Edge::Node(n, _) = e { Some(Arc::as_ptr(n) as usize) } else { None }).collect();
+        // All nodes below the roots, then forward from the goals in recorded order.
+        let mut all: BTreeMap<u64, Arc<Node>> = BTreeMap::new();
+        let mut stack: Vec<Arc<Node>> = Vec::new();
+        for root in roots {
+            if let History::Node(Edge::Node(n, _), _) = root.history() {
+                stack.push(n);
+            }
+        }
+        while let Some(node) = stack.pop() {
+            if all.insert(node.seq, node.clone()).is_none() {
+                stack.extend(node.next_nodes().into_iter().flatten());
+            }
+        }
+        let mut needed = HashSet::new();
+        for node in all.values() {
+            let leads = node.next.iter().flatten().any(|e| match e {
+                Edge::Leaf(_) => goals.contains(&key(e)),
+                Edge::Node(n, _) => {
+                    let p = Arc::as_ptr(n) as usize;
+                    needed.contains(&p) || goal_nodes.contains(&p)
+                }
+            });
+            if leads {
+                needed.insert(Arc::as_ptr(node) as usize);
+            }
+        }
+        needed
+    }
+
+    /// Adds a gradient to what an edge has so far.
+    fn give(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
+        if let Some(since) = self.wanted.as_ref().and_then(|w| w.since)
+            && !matches!(edge, Edge::Node(node, _) if node.seq >= since)
+        {
+            return self.collect(edge, grad);
+        }
+        match edge {
+            Edge::Leaf(slot) => self.arrive(slot, grad),
+            Edge::Node(node, index) => {
+                if let Some(wanted) = &self.wanted
+                    && !wanted.walks(node)
+                    && !wanted.found.keys().any(|k| k.0 == Arc::as_ptr(node) as usize)
+                {
+                    return Ok(());
+                }
+                let entry = self.pending.entry(node.seq).or_insert_with(|| (node.clone(), smallvec::smallvec![None; node.outs.len()]));
+                let slot = &mut entry.1[*index as usize];
+                let sum = match slot.take() {
+                    Some(have) => self.tracked(|| have.add(&grad))?,
+                    None => grad,
+                };
+                let entry = self.pending.get_mut(&node.seq).expect("it was just entered");
+                entry.1[*index as usize] = Some(sum);
+                Ok(())
+            }
+        }
+    }
+
+    /// A gradient reaches where somebody asked for it, or where nobody did.
+    fn collect(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
+        let key = key(edge);
+        let Some(have) = self.wanted.as_ref().and_then(|w| w.found.get(&key)).cloned() else { return Ok(()) };
+        let sum = match have {
+            Some(have) => self.tracked(|| have.add(&grad))?,
+            None => grad,
+        };
+        if let Some(wanted) = &mut self.wanted {
+            wanted.found.insert(key, Some(sum));
+        }
+        Ok(())
+    }
+
+    /// A gradient reaches a leaf.
+    fn arrive(&mut self, slot: &Arc<GradSlot>, grad: Tensor) -> Result<()> {
+        let grad = slot.hooks.run(0, grad)?;
+        if self.wanted.is_some() {
+            return self.collect(&Edge::Leaf(slot.clone()), grad);
+        }
+        let have = slot.grad.lock().clone();
+        match have {
+            Some(have) if !self.options.create_graph => no_grad(|| have.add_(&grad)),
+            have => {
+                let sum = match have {
+                    Some(have) => self.tracked(|| have.add(&grad))?,
+                    // A gradient may be shared with another leaf or the caller: the leaf gets a cell of its own.
+                    None if self.options.create_graph => grad,
+                    None => Tensor::from_value(grad.value()?, History::None),
+                };
+                let old = slot.grad.lock().replace(sum);
+                drop(old);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs `f` tracked or not, as the options say.
+    fn tracked<T>(&self, f: impl FnOnce() -> T) -> T {
+        let _guard = GradModeGuard::new(self.options.create_graph);
+        f()
+    }
+
+    fn run(&mut self) -> Result<()> {
+        while let Some((_, (node, grads))) = self.pending.pop_last() {
+            let mut ready: SmallVec<[Option<Tensor>; 1]> = SmallVec::new();
+            for (i, grad) in grads.into_iter().enumerate() {
+                let grad = match grad {
+                    Some(g) => Some(node.hooks.run(i as u32, g)?),
+                    None => None,
+                };
+                if let Some(g) = &grad {
+                    node.deliver(i as u32, g);
+                    if let Some(wanted) = &mut self.wanted {
+                        let key = (Arc::as_ptr(&node) as usize, i as u32);
+                        if let Some(found) = wanted.found.get_mut(&key) {
+                            *found = Some(g.clone());
+                        }
+                    }
+                }
+                ready.push(grad);
+            }
+            if let Some(wanted) = &self.wanted
+                && !wanted.walks(&node)
+            {
+                continue;
+            }
+            let given = self.differentiate(&node, ready)?;
+            for (edge, grad) in node.next.iter().zip(given) {
+                if let (Some(edge), Some(grad)) = (edge, grad) {
+                    self.give(edge, grad)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The gradients of a node's inputs.
+    fn differentiate(&self, node: &Arc<Node>, grads: SmallVec<[Option<Tensor>; 1]>) -> Result<SmallVec<[Option<Tensor>; 3]>> {
+        let keep = self.options.retain_graph || self.options.create_graph;
+        match &node.kind {
+            NodeKind::Custom(function, name) => {
+                let mut taken = function.lock().take().ok_or_else(released)?;
+                let result = {
+                    let _guard = GradModeGuard::new(self.options.create_graph);
+                    taken.backward(grads.into_vec())
+                };
+                if keep {
+                    *function.lock() = Some(taken);
+                } else {
+                    taken.release();
+                }
+                let given = result?;
+                if given.len() > node.next.len() && given[node.next.len()..].iter().any(Option::is_some)
+                    || given.len() < node.next.len()
+                {
+                    return Err(Error::Autograd(format!(
+                        "function {name} returned an incorrect number of gradients (expected {}, got {})",
+                        node.next.len(),
+                        given.len()
+                    )));
+                }
+                Ok(given.into_iter().take(node.next.len()).collect())
+            }
+            NodeKind::Op { op, scalars, ins, needs, saved } => {
+                let set = saved.lock().take().ok_or_else(released)?;
+                let _guard = GradModeGuard::new(self.options.create_graph);
+                let mut scratch = Scratch::default();
+                let given: SmallVec<[_; 1]> = grads.into_iter().map(|g| g.map(|g| scratch.put(g))).collect();
+                let mut load = |saved: &Option<Saved>, edge: Option<Edge>| -> Result<Option<gt_ir::Val>> {
+                    let Some(saved) = saved else { return Ok(None) };
+                    let value: Value = saved.value()?.clone();
+                    let history = match edge {
+                        Some(Edge::Leaf(slot)) if grad_enabled() => History::Leaf(slot),
+                        Some(edge @ Edge::Node(..)) if grad_enabled() => History::Node(edge, None),
+                        _ => History::None,
+                    };
+                    Ok(Some(scratch.put(Tensor::from_value(value, history))))
+                };
+                let mut loaded_ins: SmallVec<[_; 3]> = SmallVec::new();
+                for (i, s) in set.ins.iter().enumerate() {
+                    loaded_ins.push(load(s, node.next[i].clone())?);
+                }
+                let mut loaded_outs: SmallVec<[_; 1]> = SmallVec::new();
+                for (i, s) in set.outs.iter().enumerate() {
+                    loaded_outs.push(load(s, Some(Edge::Node(node.clone(), i as u32)))?);
+                }
+                let cx = GradCx {
+                    ins,
+                    outs: &node.outs,
+                    scalars,
+                    grads: &given,
+                    saved_ins: &loaded_ins,
+                    saved_outs: &loaded_outs,
+                    needs: *needs,
+                };
+                let result = op.primitive().grad(&cx, &mut scratch);
+                // What saved nothing can be walked again at no cost.
+                if keep || (set.ins.is_empty() && set.outs.is_empty()) {
+                    *saved.lock() = Some(set);
+                }
+                let vals = result.map_err(|e| scratch.error.take().unwrap_or(Error::Op(e)))?;
+                Ok(vals.into_iter().map(|v| v.map(|v| scratch.get(v).clone())).collect())
+            }
+        }
+    }
+}
+
+fn released() -> Error {
+    Error::Autograd(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already \
+         been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). \
+         Specify retain_graph=True if you need to backward through the graph a second time."
+            .into(),
+    )
+}

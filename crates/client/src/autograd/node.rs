@@ -1,0 +1,259 @@
+//! Nodes of the tape.
+//!
+//! NODE-1: a node refers to what it was computed from, never to the tensors it made: no cycles.
+//! NODE-2: a saved value knows the cell it was seen in and the version; a backward pass that finds the cell moved on fails.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use gt_ir::{Op, Scalar, Scalars, TensorType};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::CustomBackward;
+use crate::error::{Error, Result};
+use crate::tensor::{History, Tensor};
+use crate::value::{Cell, Value};
+
+/// A function of a gradient that may replace it.
+pub type Hook = Arc<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync>;
+
+/// Names a registered hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HookId(u64);
+
+/// Hooks in the order they were registered.
+#[derive(Default)]
+pub(crate) struct Hooks(Mutex<Vec<(HookId, u32, Hook)>>);
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The number that the next node will get.
+pub(crate) fn next_sequence() -> u64 {
+    NEXT.load(Ordering::Relaxed)
+}
+
+impl Hooks {
+    pub fn add(&self, index: u32, hook: Hook) -> HookId {
+        let id = HookId(NEXT.fetch_add(1, Ordering::Relaxed));
+        self.0.lock().push((id, index, hook));
+        id
+    }
+
+    pub fn remove(&self, id: HookId) {
+        let gone: Vec<_> = {
+            let mut hooks = self.0.lock();
+            let (keep, gone) = hooks.drain(..).partition(|h| h.0 != id);
+            *hooks = keep;
+            gone
+        };
+        drop(gone);
+    }
+
+    /// Runs the hooks of output `index` with no lock held.
+    pub fn run(&self, index: u32, mut grad: Tensor) -> Result<Tensor> {
+        let hooks: SmallVec<[Hook; 1]> = {
+            let all = self.0.lock();
+            if all.is_empty() {
+                return Ok(grad);
+            }
+            all.iter().filter(|h| h.1 == index).map(|h| h.2.clone()).collect()
+        };
+        for hook in hooks {
+            if let Some(new) = hook(&grad)? {
+                grad = new;
+            }
+        }
+        Ok(grad)
+    }
+}
+
+/// Where gradients of a leaf are collected.
+#[derive(Default)]
+pub struct GradSlot {
+    pub(crate) grad: Mutex<Option<Tensor>>,
+    pub(crate) hooks: Hooks,
+}
+
+/// Where the gradient of a tensor goes: an output of a node, or a leaf.
+#[derive(Clone)]
+pub(crate) enum Edge {
+    Node(Arc<Node>, u32),
+    Leaf(Arc<GradSlot>),
+}
+
+/// A value kept for the backward pass.
+pub(crate) struct Saved {
+    value: Value,
+    cell: Weak<Cell>,
+    version: u32,
+}
+
+impl Saved {
+    fn new(value: &Value, cell: &Arc<Cell>, version: u32) -> Self {
+        Saved { value: value.clone(), cell: Arc::downgrade(cell), version }
+    }
+
+    /// The value, unless its cell was written to since.
+    pub fn value(&self) -> Result<&Value> {
+        if let Some(cell) = self.cell.upgrade() {
+            let now = cell.version();
+            if now != self.version {
+                return Err(Error::Autograd(format!(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: \
+                     [{}], is at version {now}; expected version {} instead. Hint: the backtrace of the read names the \
+                     line that computed it.",
+                    self.value.ty(),
+                    self.version
+                )));
+            }
+        }
+        Ok(&self.value)
+    }
+}
+
+/// An instruction on the tape.
+pub struct Node {
+    pub(crate) seq: u64,
+    pub(crate) next: SmallVec<[Option<Edge>; 2]>,
+    pub(crate) outs: SmallVec<[TensorType; 1]>,
+    pub(crate) hooks: Hooks,
+    retained: Mutex<Vec<(u32, Weak<GradSlot>)>>,
+    pub(crate) kind: NodeKind,
+}
+
+pub(crate) enum NodeKind {
+    Op { op: Op, scalars: Scalars, ins: SmallVec<[TensorType; 2]>, needs: u64, saved: Mutex<Option<SavedSet>> },
+    Custom(Mutex<Option<Box<dyn CustomBackward>>>, String),
+}
+
+#[derive(Default)]
+pub(crate) struct SavedSet {
+    pub ins: SmallVec<[Option<Saved>; 2]>,
+    pub outs: SmallVec<[Option<Saved>; 1]>,
+}
+
+fn edge_of(t: &Tensor) -> Option<Edge> {
+    match &t.0.state.lock().history {
+        History::None => None,
+        History::Leaf(slot) => Some(Edge::Leaf(slot.clone())),
+        History::Node(edge, _) => Some(edge.clone()),
+    }
+}
+
+pub(crate) fn edges(ins: &[&Tensor]) -> SmallVec<[Option<Edge>; 2]> {
+    ins.iter().map(|t| edge_of(t)).collect()
+}
+
+impl Node {
+    /// The node of an instruction that was just recorded.
+    #[inline]
+    pub(crate) fn for_op(
+        op: Op,
+        scalars: &[Scalar],
+        ins: &[&Tensor],
+        values: &[Value],
+        types: &[TensorType],
+        outs: &[(Value, Arc<Cell>)],
+    ) -> Arc<Node> {
+        let next = edges(ins);
+        let needs = next.iter().enumerate().fold(0, |m, (i, e)| m | (e.is_some() as u64) << i.min(63));
+        let saves = op.primitive().saves(needs);
+        let wanted = |mask: u64, i: usize| mask >> i.min(63) & 1 != 0;
+        let mut set = SavedSet::default();
+        if saves.ins != 0 {
+            set.ins = ins
+                .iter()
+                .zip(values)
+                .enumerate()
+                .map(|(i, (t, v))| wanted(saves.ins, i).then(|| Saved::new(v, &t.0.cell, t.0.state.lock().version)))
+                .collect();
+        }
+        if saves.outs != 0 {
+            set.outs = outs.iter().enumerate().map(|(i, (v, cell))| wanted(saves.outs, i).then(|| Saved::new(v, cell, 0))).collect();
+        }
+        Arc::new(Node {
+            seq: NEXT.fetch_add(1, Ordering::Relaxed),
+            next,
+            outs: outs.iter().map(|(v, _)| *v.ty()).collect(),
+            hooks: Hooks::default(),
+            retained: Mutex::default(),
+            kind: NodeKind::Op { op, scalars: scalars.into(), ins: types.into(), needs, saved: Mutex::new(Some(set)) },
+        })
+    }
+
+    pub(crate) fn for_custom(
+        name: String,
+        ins: &[&Tensor],
+        outs: SmallVec<[TensorType; 1]>,
+        function: Box<dyn CustomBackward>,
+    ) -> Arc<Node> {
+        Arc::new(Node {
+            seq: NEXT.fetch_add(1, Ordering::Relaxed),
+            next: edges(ins),
+            outs,
+            hooks: Hooks::default(),
+            retained: Mutex::default(),
+            kind: NodeKind::Custom(Mutex::new(Some(function)), name),
+        })
+    }
+
+    /// What the node computes the gradient of: `MulBackward` and the like.
+    pub fn name(&self) -> String {
+        match &self.kind {
+            NodeKind::Op { op, .. } => {
+                let camel: String = op
+                    .display_name()
+                    .split('_')
+                    .map(|w| w.chars().enumerate().map(|(i, c)| if i == 0 { c.to_ascii_uppercase() } else { c }).collect::<String>())
+                    .collect();
+                format!("{camel}Backward0")
+            }
+            NodeKind::Custom(_, name) => name.clone(),
+        }
+    }
+
+    /// The nodes its inputs came from; `None` for inputs that need no gradient, leaves name no node.
+    pub fn next_nodes(&self) -> Vec<Option<Arc<Node>>> {
+        self.next
+            .iter()
+            .map(|e| match e {
+                Some(Edge::Node(n, _)) => Some(n.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The order in which it was recorded.
+    pub fn sequence(&self) -> u64 {
+        self.seq
+    }
+
+    pub(crate) fn retain(&self, index: u32, slot: &Arc<GradSlot>) {
+        self.retained.lock().push((index, Arc::downgrade(slot)));
+    }
+
+    /// Hands a gradient to those who asked for it with `retain_grad`.
+    pub(crate) fn deliver(&self, index: u32, grad: &Tensor) {
+        let slots: SmallVec<[Arc<GradSlot>; 1]> =
+            self.retained.lock().iter().filter(|(i, _)| *i == index).filter_map(|(_, s)| s.upgrade()).collect();
+        for slot in slots {
+            let old = slot.grad.lock().replace(grad.clone());
+            drop(old);
+        }
+    }
+}
+
+/// A long chain of nodes is taken apart in a loop: dropping it recursively would overflow the stack.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut queue: Vec<Edge> = self.next.drain(..).flatten().collect();
+        while let Some(edge) = queue.pop() {
+            if let Edge::Node(node, _) = edge
+                && let Some(mut last) = Arc::into_inner(node)
+            {
+                queue.extend(last.next.drain(..).flatten());
+            }
+        }
+    }
+}

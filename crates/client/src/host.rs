@@ -1,0 +1,109 @@
+//! Numbers in ordinary memory: into tensors by one copy, out of them as vectors.
+
+use gt_ir::{Bytes, DType, HostTensor, Scalar, TensorType, ops};
+use half::{bf16, f16};
+
+use crate::error::{Error, Result};
+use crate::lane;
+use crate::tensor::{History, Tensor};
+use crate::value::Value;
+
+/// A Rust type that is some dtype's element.
+pub trait Element: Copy + 'static {
+    /// Its dtype.
+    const DTYPE: DType;
+    /// Appends its bytes.
+    fn put(self, out: &mut Vec<u8>);
+    /// Reads it from exactly `DTYPE.size()` bytes.
+    fn get(bytes: &[u8]) -> Self;
+}
+
+macro_rules! elements {
+    ($($ty:ty => $dtype:ident),*) => {$(
+        impl Element for $ty {
+            const DTYPE: DType = DType::$dtype;
+            fn put(self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+            fn get(bytes: &[u8]) -> Self {
+                <$ty>::from_le_bytes(bytes.try_into().expect("one element"))
+            }
+        }
+    )*};
+}
+
+elements!(u8 => U8, i8 => I8, i32 => I32, i64 => I64, f32 => F32, f64 => F64, f16 => F16, bf16 => BF16);
+
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    fn put(self, out: &mut Vec<u8>) {
+        out.push(self as u8);
+    }
+    fn get(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+}
+
+/// One element of a packed tensor.
+pub fn scalar_at(host: &HostTensor, index: usize) -> Scalar {
+    let size = host.ty.dtype.size();
+    let b = &host.bytes[index * size..(index + 1) * size];
+    match host.ty.dtype {
+        DType::Bool => Scalar::Bool(b[0] != 0),
+        DType::U8 => Scalar::I64(b[0] as i64),
+        DType::I8 => Scalar::I64(b[0] as i8 as i64),
+        DType::I32 => Scalar::I64(i32::get(b) as i64),
+        DType::I64 => Scalar::I64(i64::get(b)),
+        DType::F16 => Scalar::F64(f16::get(b).to_f64()),
+        DType::BF16 => Scalar::F64(bf16::get(b).to_f64()),
+        DType::F32 => Scalar::F64(f32::get(b) as f64),
+        DType::F64 => Scalar::F64(f64::get(b)),
+    }
+}
+
+/// Appends a number as an element of `dtype`.
+pub fn put_scalar(out: &mut Vec<u8>, dtype: DType, s: Scalar) {
+    match dtype {
+        DType::Bool => s.as_bool().put(out),
+        DType::U8 => (s.as_i64() as u8).put(out),
+        DType::I8 => (s.as_i64() as i8).put(out),
+        DType::I32 => (s.as_i64() as i32).put(out),
+        DType::I64 => s.as_i64().put(out),
+        DType::F16 => f16::from_f64(s.as_f64()).put(out),
+        DType::BF16 => bf16::from_f64(s.as_f64()).put(out),
+        DType::F32 => (s.as_f64() as f32).put(out),
+        DType::F64 => s.as_f64().put(out),
+    }
+}
+
+impl Tensor {
+    /// A tensor from packed little-endian bytes.
+    pub fn from_bytes(ty: TensorType, bytes: Bytes) -> Result<Tensor> {
+        if bytes.len() != ty.bytes() {
+            return Err(Error::Value(format!("{ty} takes {} bytes, got {}", ty.bytes(), bytes.len())));
+        }
+        let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
+        let id = lane::record(op.into(), Default::default(), Default::default(), 1, Some(bytes))?;
+        Ok(Tensor::from_value(Value::new(id, ty), History::None))
+    }
+
+    /// A tensor from a slice in row-major order.
+    pub fn from_slice<T: Element>(data: &[T], shape: &[usize]) -> Result<Tensor> {
+        let ty = TensorType { dtype: T::DTYPE, shape: gt_ir::Shape::try_new(shape)? };
+        if ty.numel() != data.len() {
+            return Err(Error::Value(format!("{} elements do not fill shape {}", data.len(), ty.shape)));
+        }
+        let mut bytes = Vec::with_capacity(ty.bytes());
+        data.iter().for_each(|&x| x.put(&mut bytes));
+        Tensor::from_bytes(ty, bytes.into())
+    }
+
+    /// The elements in row-major order: one round trip.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if self.dtype() != T::DTYPE {
+            return Err(Error::Type(format!("the tensor holds {}, not {}", self.dtype().long_name(), T::DTYPE.long_name())));
+        }
+        let host = self.read()?;
+        Ok(host.bytes.chunks_exact(T::DTYPE.size()).map(T::get).collect())
+    }
+}

@@ -1,0 +1,304 @@
+//! Lanes: where a thread records.
+//!
+//! Each thread owns one lane: a window being recorded, an id counter, a random stream. The owner touches it on every
+//! op; the idle hook and other threads that use one of its values touch it rarely. Its fields sit behind two locks:
+//! `pending` (held for the few stores of a record, never across a wait) and `sending` (held from the moment a window is
+//! taken until the link has it, so that windows of one lane leave in order).
+//!
+//! LANE-1: where a window is cut depends on the stream alone. An idle cut sends what there is but leaves the count that
+//! decides the next cut as it was; what follows until that cut is sent as `eager` too, so that no odd window enters a cache.
+//! LANE-2: an id is freed through the lane that made it, after every instruction that lane recorded with it. A value
+//! another lane used is marked; its free follows a cut of all lanes.
+//! LANE-3: neither lock is held while a `Value` is dropped, a session is started or Python runs.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use gt_ir::{Bytes, Ins, Instr, Op, Outs, Payload, Scalars, ScopeId, TensorId, Window};
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::rng::Stream;
+use crate::session::{self, blocking, interrupted, session, wait_error};
+use crate::site;
+
+/// Instructions in the first window after a read, so that a device starts early.
+const FIRST_CUT: usize = 32;
+/// Instructions in the largest window.
+const LAST_CUT: usize = 512;
+/// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
+const UPLOAD_CUT_BYTES: usize = 16 << 20;
+
+/// One thread's part of the stream.
+pub struct Lane {
+    number: u16,
+    pending: Mutex<Pending>,
+    sending: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Pending {
+    window: Window,
+    upload_bytes: usize,
+    next: u64,
+    first_unsent: u64,
+    /// Instructions since the last cut that the stream decided.
+    since_cut: usize,
+    cut_at: usize,
+    /// An idle cut fell into the window being recorded.
+    broken: bool,
+    /// Instructions ever recorded and their number when the idle hook last looked.
+    recorded: u64,
+    seen_by_idle: u64,
+    random: Stream,
+}
+
+/// All lanes there ever were; a thread that starts takes over the lane of one that ended.
+struct Registry {
+    lanes: Vec<Arc<Lane>>,
+    idle: Vec<u16>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { lanes: Vec::new(), idle: Vec::new() });
+static LANES_STARTED: AtomicU64 = AtomicU64::new(0);
+static NO_BYTES: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(Vec::new()));
+
+struct Mine(Arc<Lane>);
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        // The thread ends: what it recorded is sent, and its number serves the next thread.
+        if !session::is_forked() {
+            let _ = self.0.cut(Cut::Stream);
+            REGISTRY.lock().idle.push(self.0.number);
+        }
+    }
+}
+
+thread_local! {
+    static MINE: OnceCell<Mine> = const { OnceCell::new() };
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cut {
+    /// A read, a boundary or the count.
+    Stream,
+    /// The worker ran dry.
+    Idle,
+    /// Another lane needs a value.
+    Foreign,
+}
+
+/// Gives the calling thread's lane.
+fn mine<T>(f: impl FnOnce(&Lane) -> T) -> T {
+    MINE.with(|slot| f(&slot.get_or_init(|| Mine(claim())).0))
+}
+
+/// The number of the calling thread's lane.
+#[inline]
+pub(crate) fn number() -> u16 {
+    mine(|lane| lane.number)
+}
+
+#[cold]
+fn claim() -> Arc<Lane> {
+    let mut registry = REGISTRY.lock();
+    let lane = match registry.idle.pop() {
+        Some(number) => registry.lanes[number as usize].clone(),
+        None => {
+            let number = u16::try_from(registry.lanes.len()).expect("fewer than 65,536 threads use GT at once");
+            let lane = Arc::new(Lane { number, pending: Mutex::default(), sending: Mutex::default() });
+            registry.lanes.push(lane.clone());
+            lane
+        }
+    };
+    let mut pending = lane.pending.lock();
+    pending.cut_at = FIRST_CUT;
+    pending.random = Stream::for_thread(LANES_STARTED.fetch_add(1, Ordering::Relaxed));
+    drop(pending);
+    lane
+}
+
+fn lane_of(id: TensorId) -> Option<Arc<Lane>> {
+    REGISTRY.lock().lanes.get(id.lane() as usize).cloned()
+}
+
+/// Records one instruction and returns the id of its first output; the others follow it.
+///
+/// # Errors
+/// When no session can be started, or a wait for credits was interrupted (the instruction is recorded all the same).
+#[inline]
+pub(crate) fn record(op: Op, ins: Ins, scalars: Scalars, outs: usize, payload: Option<Bytes>) -> Result<TensorId> {
+    let session = session()?;
+    mine(|lane| {
+        for id in &ins {
+            if id.lane() != lane.number {
+                cut_foreign(*id)?;
+            }
+        }
+        let mut pending = lane.pending.lock();
+        let first = TensorId::new(lane.number, pending.next);
+        pending.next += outs as u64;
+        let was_empty = pending.window.instrs.is_empty();
+        if let Op::Upload(_) = op {
+            let bytes = payload.unwrap_or_else(|| NO_BYTES.clone());
+            pending.upload_bytes += bytes.len();
+            let instr = pending.window.instrs.len() as u32;
+            pending.window.uploads.push(Payload { instr, bytes });
+        }
+        let outs: Outs = (0..outs as u64).map(|i| TensorId(first.0 + i)).collect();
+        let (scope, site) = (ScopeId(0), site::current());
+        pending.window.instrs.push(Instr { op, outs, ins, scalars, scope, site });
+        pending.since_cut += 1;
+        pending.recorded += 1;
+        let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
+            || pending.upload_bytes >= UPLOAD_CUT_BYTES;
+        drop(pending);
+        if full {
+            lane.cut(Cut::Stream)?;
+        } else if was_empty {
+            session.link.wake();
+        }
+        Ok(first)
+    })
+}
+
+/// Hands the free of a value to the lane that made it.
+#[inline]
+pub(crate) fn free(id: TensorId, shared: bool) {
+    if session::is_forked() {
+        return;
+    }
+    if shared {
+        // Other lanes may have recorded it: their instructions go out first.
+        let _ = cut_all();
+    }
+    let done = MINE.try_with(|slot| match slot.get() {
+        Some(lane) if lane.0.number == id.lane() => {
+            lane.0.pending.lock().window.frees.push(id);
+            true
+        }
+        _ => false,
+    });
+    if !matches!(done, Ok(true))
+        && let Some(lane) = lane_of(id)
+    {
+        lane.pending.lock().window.frees.push(id);
+    }
+}
+
+/// Sends the window that defines `id`, if it is still being recorded by another lane.
+fn cut_foreign(id: TensorId) -> Result<()> {
+    match lane_of(id) {
+        Some(lane) => {
+            let unsent = lane.pending.lock().first_unsent <= id.n();
+            // Whoever sends right now has it on its way; the lock says when it is there.
+            if unsent { lane.cut(Cut::Foreign) } else { drop(lane.sending.lock()); Ok(()) }
+        }
+        None => Ok(()),
+    }
+}
+
+/// Cuts the calling thread's window: a read or a boundary the client knows.
+pub fn cut() -> Result<()> {
+    mine(|lane| lane.cut(Cut::Stream))
+}
+
+/// Cuts after a read: the next windows are small again, so that the device starts early.
+pub(crate) fn cut_for_read(id: TensorId) -> Result<()> {
+    mine(|lane| {
+        lane.cut(Cut::Stream)?;
+        lane.pending.lock().cut_at = FIRST_CUT;
+        if id.lane() != lane.number { cut_foreign(id) } else { Ok(()) }
+    })
+}
+
+/// Cuts every lane.
+pub(crate) fn cut_all() -> Result<()> {
+    let lanes = REGISTRY.lock().lanes.clone();
+    lanes.iter().try_for_each(|lane| lane.cut(Cut::Foreign))
+}
+
+/// For the worker that has run dry: sends what lanes recorded and then left alone for a whole turn. Returns whether some
+/// lane still has something to send.
+pub fn cut_idle() -> bool {
+    let lanes = REGISTRY.lock().lanes.clone();
+    let mut more = false;
+    for lane in lanes {
+        let mut pending = lane.pending.lock();
+        if pending.window.instrs.is_empty() {
+            continue;
+        }
+        if pending.seen_by_idle != pending.recorded {
+            pending.seen_by_idle = pending.recorded;
+            more = true;
+            continue;
+        }
+        drop(pending);
+        if lane.try_cut_idle().is_none() {
+            more = true;
+        }
+    }
+    more
+}
+
+/// Runs `f` on the calling thread's random stream.
+pub(crate) fn with_random<T>(f: impl FnOnce(&mut Stream) -> T) -> T {
+    mine(|lane| f(&mut lane.pending.lock().random))
+}
+
+impl Lane {
+    fn take(&self, cut: Cut) -> Option<Window> {
+        let mut pending = self.pending.lock();
+        let broken = pending.broken;
+        match cut {
+            Cut::Stream => {
+                if pending.since_cut > 0 {
+                    pending.cut_at = (pending.cut_at * 2).min(LAST_CUT);
+                }
+                pending.since_cut = 0;
+                pending.broken = false;
+            }
+            Cut::Idle | Cut::Foreign => pending.broken = pending.since_cut > 0,
+        }
+        if pending.window.instrs.is_empty() && pending.window.frees.is_empty() {
+            return None;
+        }
+        // Idle cuts depend on time; a foreign cut depends on another thread. Neither window may enter a cache.
+        let eager = broken || cut != Cut::Stream;
+        pending.first_unsent = pending.next;
+        pending.upload_bytes = 0;
+        let (instrs, frees) = (pending.window.instrs.capacity().min(LAST_CUT), pending.window.frees.len());
+        let fresh = Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
+        let window = std::mem::replace(&mut pending.window, fresh);
+        Some(Window { eager, ..window })
+    }
+
+    fn cut(&self, cut: Cut) -> Result<()> {
+        let Some(session) = session::running() else { return Ok(()) };
+        let _in_order = self.sending.lock();
+        let Some(window) = self.take(cut) else { return Ok(()) };
+        if let Some(print) = session.debug {
+            let what = if window.eager { "early" } else { "whole" };
+            print(&format!("lane {} sends {} instructions, {} frees ({what})", self.number, window.instrs.len(), window.frees.len()));
+        }
+        let sent = if session.link.is_full() {
+            blocking(|| session.link.send(window, &interrupted))
+        } else {
+            session.link.send(window, &interrupted)
+        };
+        sent.map_err(wait_error)
+    }
+
+    /// `None` when the owner is sending at this moment.
+    fn try_cut_idle(&self) -> Option<()> {
+        let session = session::running()?;
+        let _in_order = self.sending.try_lock()?;
+        if let Some(window) = self.take(Cut::Idle) {
+            // The worker calls this while it is dry, so there are credits.
+            let _ = session.link.send(window, &|| true);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Operators on two operands: tensors, or a tensor and a number.
+
+use gt_ir::ops::{Binary, Compare, Select, Side};
+use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
+use gt_ir::{DType, OpError, Scalar};
+
+use super::result_type;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// An operand: a tensor or a number.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Arg<'a> {
+    Tensor(&'a Tensor),
+    Number(Scalar),
+}
+
+impl<'a> From<&'a Tensor> for Arg<'a> {
+    fn from(t: &'a Tensor) -> Self {
+        Arg::Tensor(t)
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ty),*) => {$(
+        impl From<$ty> for Arg<'_> {
+            fn from(v: $ty) -> Self {
+                Arg::Number(v.into())
+            }
+        }
+    )*};
+}
+
+numbers!(f64, f32, i64, i32, bool, Scalar);
+
+impl Arg<'_> {
+    fn category(&self) -> u8 {
+        match self {
+            Arg::Tensor(t) => t.dtype().category(),
+            Arg::Number(n) => n.category(),
+        }
+    }
+
+    pub(crate) fn to_tensor(self, dtype: DType) -> Result<Tensor> {
+        match self {
+            Arg::Tensor(t) => t.to_dtype(dtype),
+            Arg::Number(n) => Tensor::full(&[], n, Some(dtype)),
+        }
+    }
+}
+
+impl Tensor {
+    /// `kind(a, b)` with broadcasting and promotion. One operand at least must be a tensor.
+    #[inline]
+    pub fn binary<'a>(kind: BinaryKind, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        let (a, b) = (a.into(), b.into());
+        if let (Arg::Tensor(x), Arg::Tensor(y)) = (&a, &b)
+            && x.dtype() == y.dtype()
+            && x.dtype().is_float()
+        {
+            return Tensor::apply1(Binary { kind, scalar: Side::None }, &[x, y], &[]);
+        }
+        Tensor::binary_promoted(kind, a, b)
+    }
+
+    fn binary_promoted(kind: BinaryKind, a: Arg<'_>, b: Arg<'_>) -> Result<Tensor> {
+        let mut dtype = result_type(&[a, b]);
+        match kind {
+            BinaryKind::Div | BinaryKind::Atan2 if !dtype.is_float() => dtype = DType::F32,
+            BinaryKind::Sub if a.category() == 0 && b.category() == 0 => {
+                return Err(Error::State(
+                    "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` \
+                     operator instead."
+                        .into(),
+                ));
+            }
+            BinaryKind::Pow if !dtype.is_float() => {
+                if let Arg::Number(n) = b
+                    && n.as_i64() < 0
+                {
+                    return Err(Error::State("Integers to negative integer powers are not allowed.".into()));
+                }
+            }
+            BinaryKind::FloorDiv | BinaryKind::Rem | BinaryKind::Fmod if !dtype.is_float() => {
+                if let Arg::Number(n) = b
+                    && n.as_i64() == 0
+                {
+                    return Err(Error::State("ZeroDivisionError".into()));
+                }
+            }
+            _ => {}
+        }
+        match (a, b) {
+            (Arg::Tensor(x), Arg::Tensor(y)) => {
+                let (x, y) = (x.to_dtype(dtype)?, y.to_dtype(dtype)?);
+                Tensor::apply1(Binary { kind, scalar: Side::None }, &[&x, &y], &[])
+            }
+            (Arg::Tensor(x), Arg::Number(n)) => {
+                let x = x.to_dtype(dtype)?;
+                Tensor::apply1(Binary { kind, scalar: Side::Right }, &[&x], &[n])
+            }
+            (Arg::Number(n), Arg::Tensor(y)) => {
+                let y = y.to_dtype(dtype)?;
+                Tensor::apply1(Binary { kind, scalar: Side::Left }, &[&y], &[n])
+            }
+            (Arg::Number(_), Arg::Number(_)) => {
+                let x = a.to_tensor(dtype)?;
+                Tensor::binary(kind, &x, b)
+            }
+        }
+    }
+
+    /// `kind(a, b)` as bool, with broadcasting and promotion.
+    pub fn compare<'a>(kind: CompareKind, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        let (a, b) = (a.into(), b.into());
+        let dtype = result_type(&[a, b]);
+        match (a, b) {
+            (Arg::Tensor(x), Arg::Tensor(y)) => {
+                let (x, y) = (x.to_dtype(dtype)?, y.to_dtype(dtype)?);
+                Tensor::apply1(Compare { kind, scalar: Side::None }, &[&x, &y], &[])
+            }
+            (Arg::Tensor(x), Arg::Number(n)) => {
+                let x = x.to_dtype(dtype)?;
+                Tensor::apply1(Compare { kind, scalar: Side::Right }, &[&x], &[n])
+            }
+            (Arg::Number(n), Arg::Tensor(y)) => {
+                let y = y.to_dtype(dtype)?;
+                Tensor::apply1(Compare { kind, scalar: Side::Left }, &[&y], &[n])
+            }
+            (Arg::Number(_), Arg::Number(_)) => {
+                let x = a.to_tensor(dtype)?;
+                Tensor::compare(kind, &x, b)
+            }
+        }
+    }
+
+    /// `a + b`.
+    #[inline]
+    pub fn add<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        Tensor::binary(BinaryKind::Add, self, b)
+    }
+
+    /// `a - b`.
+    pub fn sub<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        Tensor::binary(BinaryKind::Sub, self, b)
+    }
+
+    /// `a * b`.
+    pub fn mul<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        Tensor::binary(BinaryKind::Mul, self, b)
+    }
+
+    /// `a / b`; integers become float32.
+    pub fn div<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        Tensor::binary(BinaryKind::Div, self, b)
+    }
+
+    /// `a ** b`. Where the number selects the algorithm, another op is recorded.
+    pub fn pow<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        let b = b.into();
+        if let Arg::Number(n) = b {
+            let float = self.dtype().is_float();
+            let keeps = float || n.category() < 2;
+            match n.as_f64() {
+                1.0 if keeps && self.dtype() != DType::Bool => return self.alias(),
+                2.0 if keeps && self.dtype() != DType::Bool => return self.unary(UnaryKind::Square),
+                3.0 if keeps && self.dtype() != DType::Bool => return self.unary(UnaryKind::Square)?.mul(self),
+                0.5 if float => return self.unary(UnaryKind::Sqrt),
+                -0.5 if float => return self.unary(UnaryKind::Rsqrt),
+                -1.0 if float => return self.unary(UnaryKind::Reciprocal),
+                _ => {}
+            }
+        }
+        Tensor::binary(BinaryKind::Pow, self, b)
+    }
+
+    /// `self` where `cond`, else `other`.
+    pub fn select_by<'a>(cond: &Tensor, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+        let (a, b) = (a.into(), b.into());
+        if cond.dtype() != DType::Bool && cond.dtype() != DType::U8 {
+            return Err(OpError::dtype(format!(
+                "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+                cond.dtype().long_name()
+            ))
+            .into());
+        }
+        let cond = cond.to_dtype(DType::Bool)?;
+        let dtype = result_type(&[a, b]);
+        let mut tensors = vec![cond];
+        let mut scalars = Vec::new();
+        let mut flags = [false; 2];
+        for (flag, arg) in flags.iter_mut().zip([a, b]) {
+            match arg {
+                Arg::Tensor(t) => tensors.push(t.to_dtype(dtype)?),
+                Arg::Number(n) => {
+                    scalars.push(n);
+                    *flag = true;
+                }
+            }
+        }
+        let refs: Vec<&Tensor> = tensors.iter().collect();
+        Tensor::apply1(Select { a_scalar: flags[0], b_scalar: flags[1], dtype }, &refs, &scalars)
+    }
+
+    /// Limits from below and above; either may be missing.
+    pub fn clamp<'a>(&'a self, min: Option<Arg<'a>>, max: Option<Arg<'a>>) -> Result<Tensor> {
+        let mut out = match (min, max) {
+            (None, None) => return Err(Error::State("torch.clamp: At least one of 'min' or 'max' must not be None".into())),
+            (Some(Arg::Number(a)), Some(Arg::Number(b))) if a.as_f64() > b.as_f64() => {
+                // As PyTorch: the upper bound wins.
+                let limit = self.mul(0.0)?.add(b)?;
+                return limit.to_dtype(result_type(&[self.into(), a.into(), b.into()]));
+            }
+            _ => self.clone(),
+        };
+        if let Some(min) = min {
+            out = out.clamp_side(BinaryKind::Max, CompareKind::Lt, min)?;
+        }
+        if let Some(max) = max {
+            out = out.clamp_side(BinaryKind::Min, CompareKind::Gt, max)?;
+        }
+        Ok(out)
+    }
+
+    /// One side of a clamp. A number passes the whole gradient at the limit, as PyTorch's clamp does; `maximum` would halve it.
+    fn clamp_side(&self, kind: BinaryKind, outside: CompareKind, limit: Arg<'_>) -> Result<Tensor> {
+        match limit {
+            Arg::Number(n) => {
+                let x = self.to_dtype(result_type(&[self.into(), limit]))?;
+                if !x.requires_grad() {
+                    return Tensor::binary(kind, &x, limit);
+                }
+                let out = Tensor::compare(outside, &x, n)?;
+                Tensor::select_by(&out, n, &x)
+            }
+            Arg::Tensor(_) => Tensor::binary(kind, self, limit),
+        }
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $kind:ident),*) => {$(
+        impl std::ops::$trait<&Tensor> for &Tensor {
+            type Output = Result<Tensor>;
+            fn $method(self, other: &Tensor) -> Result<Tensor> {
+                Tensor::binary(BinaryKind::$kind, self, other)
+            }
+        }
+        impl std::ops::$trait<f64> for &Tensor {
+            type Output = Result<Tensor>;
+            fn $method(self, other: f64) -> Result<Tensor> {
+                Tensor::binary(BinaryKind::$kind, self, other)
+            }
+        }
+    )*};
+}
+
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);

@@ -1,0 +1,341 @@
+//! `x[…]` and `x[…] = v`.
+//!
+//! Ints, slices, `None` and `...` make a view. Integer tensors then pick from it, all at once, as NumPy does: the axes they
+//! index are joined into one and read by `take`. A bool tensor is turned into positions, which waits for their number;
+//! writing through a mask does not wait.
+
+use gt_ir::ops::{Put, PutMode, Take};
+use gt_ir::rows::CompareKind;
+use gt_ir::{DType, OpError, Shape, Steps};
+
+use super::Arg;
+use crate::autograd::no_grad;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// One entry between the brackets.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Index {
+    Int(i64),
+    Slice { start: Option<i64>, stop: Option<i64>, step: i64 },
+    Ellipsis,
+    NewAxis,
+    /// Integers, or bools as a mask.
+    Tensor(Tensor),
+    /// A bare `True` or `False`: a new axis of extent 1 or 0.
+    Bool(bool),
+}
+
+/// A tensor that picks along one axis of the view.
+struct Pick {
+    axis: usize,
+    index: Tensor,
+}
+
+/// First position, length and step of a Python slice.
+fn slice_bounds(start: Option<i64>, stop: Option<i64>, step: i64, n: i64) -> (i64, i64) {
+    let wrap = |i: i64| if i < 0 { i + n } else { i };
+    let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
+    let first = start.map_or(if step > 0 { 0 } else { n - 1 }, |s| wrap(s).clamp(low, high));
+    let end = stop.map_or(if step > 0 { n } else { -1 }, |s| wrap(s).clamp(low, high));
+    let length = if step > 0 { (end - first + step - 1) / step } else { (first - end - step - 1) / -step };
+    (first, length.max(0))
+}
+
+impl Tensor {
+    /// The axes an index list covers.
+    fn covered(index: &[Index]) -> usize {
+        index
+            .iter()
+            .map(|i| match i {
+                Index::Int(_) | Index::Slice { .. } => 1,
+                Index::Ellipsis | Index::NewAxis | Index::Bool(_) => 0,
+                Index::Tensor(t) if t.dtype() == DType::Bool || t.dtype() == DType::U8 => t.rank(),
+                Index::Tensor(_) => 1,
+            })
+            .sum()
+    }
+
+    /// The view that the plain entries make, and what the tensors pick from it. Masks stay masks, on their first axis.
+    fn basic(&self, index: &[Index]) -> Result<(Tensor, Vec<Pick>)> {
+        let covered = Tensor::covered(index);
+        if covered > self.rank() {
+            return Err(OpError::index(format!("too many indices for tensor of dimension {}", self.rank())).into());
+        }
+        if index.iter().filter(|i| matches!(i, Index::Ellipsis)).count() > 1 {
+            return Err(OpError::index("an index can only have a single ellipsis ('...')").into());
+        }
+        let (rank, shape) = (self.rank(), *self.shape());
+        let (mut sizes, mut starts, mut steps) = (shape, vec![0i64; rank], Steps::splat(rank, 1));
+        let mut dims: Vec<i64> = Vec::new();
+        let mut picks = Vec::new();
+        let mut axis = 0;
+        let mut fill = rank - covered;
+        let keep = |dims: &mut Vec<i64>, axis: &mut usize, n: usize| {
+            for _ in 0..n {
+                dims.push(shape[*axis] as i64);
+                *axis += 1;
+            }
+        };
+        for entry in index {
+            match entry {
+                Index::Int(i) => {
+                    let n = shape[axis] as i64;
+                    if *i < -n || *i >= n {
+                        return Err(OpError::index(format!("index {i} is out of bounds for dimension {axis} with size {n}")).into());
+                    }
+                    (starts[axis], sizes[axis]) = (i.rem_euclid(n.max(1)), 1);
+                    axis += 1;
+                }
+                Index::Slice { start, stop, step } => {
+                    if *step == 0 {
+                        return Err(Error::Value("slice step cannot be zero".into()));
+                    }
+                    let (first, length) = slice_bounds(*start, *stop, *step, shape[axis] as i64);
+                    sizes[axis] = length as usize;
+                    starts[axis] = if length == 0 { 0 } else { first };
+                    steps[axis] = if length <= 1 { step.signum() } else { *step };
+                    dims.push(length);
+                    axis += 1;
+                }
+                Index::Ellipsis => keep(&mut dims, &mut axis, std::mem::take(&mut fill)),
+                Index::NewAxis => dims.push(1),
+                Index::Bool(on) => {
+                    let mask = Tensor::full(&[1], *on, Some(DType::Bool))?;
+                    picks.push(Pick { axis: dims.len(), index: mask });
+                    dims.push(1);
+                }
+                Index::Tensor(t) if matches!(t.dtype(), DType::Bool | DType::U8) => {
+                    for a in 0..t.rank() {
+                        if t.shape()[a] != shape[axis + a] {
+                            return Err(OpError::index(format!(
+                                "The shape of the mask {} at index {a} does not match the shape of the indexed tensor {shape} at index {}",
+                                t.shape(),
+                                axis + a
+                            ))
+                            .into());
+                        }
+                    }
+                    let mask = t.to_dtype(DType::Bool)?;
+                    if mask.rank() == 0 {
+                        picks.push(Pick { axis: dims.len(), index: mask.reshape(&[1])? });
+                        dims.push(1);
+                    } else {
+                        picks.push(Pick { axis: dims.len(), index: mask });
+                        keep(&mut dims, &mut axis, t.rank());
+                    }
+                }
+                Index::Tensor(t) => {
+                    if !t.dtype().is_int() {
+                        return Err(OpError::index("tensors used as indices must be long, int, byte or bool tensors").into());
+                    }
+                    picks.push(Pick { axis: dims.len(), index: t.to_dtype(DType::I64)? });
+                    keep(&mut dims, &mut axis, 1);
+                }
+            }
+        }
+        let left = rank - axis;
+        keep(&mut dims, &mut axis, left);
+        let mut view = self.clone();
+        if sizes != shape || steps.iter().any(|&s| s != 1) {
+            view = view.view_slice(sizes, &starts, steps)?;
+        }
+        let dims_shape: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
+        if view.shape()[..] != dims_shape[..] {
+            view = view.view_reshape(Shape::try_new(&dims_shape)?)?.ok_or_else(|| {
+                Error::State("indexing lost track of a view; this is a bug in GT".into())
+            })?;
+        } else if view.is(self) {
+            // `x[...]` is a view of its own.
+            view = view.view_reshape(*self.shape())?.unwrap_or(view);
+        }
+        Ok((view, picks))
+    }
+
+    /// Masks become positions; everything is broadcast to one shape and wrapped to be non-negative.
+    fn resolve(view: &Tensor, picks: Vec<Pick>) -> Result<Vec<Pick>> {
+        let mut out: Vec<Pick> = Vec::new();
+        for pick in picks {
+            if pick.index.dtype() == DType::Bool {
+                for (i, positions) in pick.index.nonzero_tuple()?.into_iter().enumerate() {
+                    out.push(Pick { axis: pick.axis + i, index: positions });
+                }
+            } else {
+                let n = view.shape()[pick.axis] as i64;
+                let index = no_grad(|| {
+                    let below = Tensor::compare(CompareKind::Lt, &pick.index, 0i64)?;
+                    Tensor::select_by(&below, &pick.index.add(n)?, &pick.index)
+                })?;
+                out.push(Pick { axis: pick.axis, index });
+            }
+        }
+        let shapes: Vec<Shape> = out.iter().map(|p| *p.index.shape()).collect();
+        let mut shape = Shape::default();
+        for s in &shapes {
+            shape = gt_ir::broadcast(&shape, s).ok_or_else(|| {
+                let all: Vec<String> = shapes.iter().map(|s| s.to_string()).collect();
+                OpError::index(format!("shape mismatch: indexing tensors could not be broadcast together with shapes {}", all.join(", ")))
+            })?;
+        }
+        let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+        for pick in &mut out {
+            pick.index = pick.index.expand(&dims)?;
+        }
+        Ok(out)
+    }
+
+    /// Brings the picked axes together and joins them: (joined tensor, joined axis, linear index, the permutation used).
+    fn joined(view: &Tensor, picks: &[Pick]) -> Result<(Tensor, usize, Tensor, Option<Steps>)> {
+        let rank = view.rank();
+        let axes: Vec<usize> = picks.iter().map(|p| p.axis).collect();
+        let adjacent = axes.windows(2).all(|w| w[1] == w[0] + 1);
+        let (moved, at, perm) = if adjacent {
+            (view.clone(), axes[0], None)
+        } else {
+            // NumPy's rule: picked axes apart from each other put the result in front.
+            let perm: Steps =
+                axes.iter().copied().chain((0..rank).filter(|a| !axes.contains(a))).map(|a| a as i64).collect();
+            (view.view_permute(perm)?, 0, Some(perm))
+        };
+        let extents = &moved.shape()[at..at + axes.len()];
+        let mut linear: Option<Tensor> = None;
+        for (pick, &n) in picks.iter().zip(extents) {
+            // Read through a ruler of the axis, an index out of range is named before it is mixed with others.
+            let checked = if picks.len() > 1 {
+                Tensor::apply1(Take { axis: 0 }, &[&Tensor::iota(n)?, &pick.index], &[])?
+            } else {
+                pick.index.clone()
+            };
+            linear = Some(match linear {
+                None => checked,
+                Some(l) => l.mul(n as i64)?.add(&checked)?,
+            });
+        }
+        let linear = linear.ok_or_else(|| Error::State("an index list without tensors was joined".into()))?;
+        let joined_extent: usize = extents.iter().product();
+        let dims: Vec<i64> = moved.shape()[..at]
+            .iter()
+            .chain([&joined_extent])
+            .chain(&moved.shape()[at + axes.len()..])
+            .map(|&d| d as i64)
+            .collect();
+        Ok((moved.reshape(&dims)?, at, linear, perm))
+    }
+
+    /// `x[index]`.
+    pub fn index(&self, index: &[Index]) -> Result<Tensor> {
+        let (view, picks) = self.basic(index)?;
+        if picks.is_empty() {
+            return Ok(view);
+        }
+        let picks = no_grad(|| Tensor::resolve(&view, picks))?;
+        let (flat, at, linear, _) = Tensor::joined(&view, &picks)?;
+        Tensor::apply1(Take { axis: at as u8 }, &[&flat, &linear], &[])
+    }
+
+    /// `x[index] = value`, with broadcasting.
+    pub fn set_index<'a>(&'a self, index: &[Index], value: impl Into<Arg<'a>>) -> Result<()> {
+        let (view, picks) = self.basic(index)?;
+        let value = match value.into() {
+            Arg::Tensor(t) => t.to_dtype(self.dtype())?,
+            Arg::Number(n) => Tensor::full(&[], n, Some(self.dtype()))?,
+        };
+        match &picks[..] {
+            [] => view.assign(&value.expand_for_write(view.shape())?),
+            [only] if only.index.dtype() == DType::Bool => view.set_masked(only, &value),
+            _ => {
+                let picks = no_grad(|| Tensor::resolve(&view, picks))?;
+                view.put_at(&picks, &value, PutMode::Set)
+            }
+        }
+    }
+
+    /// Adds to (or replaces) the elements integer tensors pick, one tensor per leading axis.
+    pub fn index_put(&self, indices: &[Tensor], value: &Tensor, accumulate: bool) -> Result<Tensor> {
+        let index: Vec<Index> = indices.iter().cloned().map(Index::Tensor).collect();
+        let (view, picks) = self.basic(&index)?;
+        let picks = no_grad(|| Tensor::resolve(&view, picks))?;
+        let mode = if accumulate { PutMode::Add } else { PutMode::Set };
+        view.put_value(&picks, &value.to_dtype(self.dtype())?, mode)
+    }
+
+    fn put_value(&self, picks: &[Pick], value: &Tensor, mode: PutMode) -> Result<Tensor> {
+        let (flat, at, linear, perm) = Tensor::joined(self, picks)?;
+        let wanted: Vec<usize> =
+            flat.shape()[..at].iter().chain(linear.shape().iter()).chain(&flat.shape()[at + 1..]).copied().collect();
+        let src = value.expand_for_write(&Shape::try_new(&wanted)?)?;
+        let put = Tensor::apply1(Put { axis: at as u8, mode }, &[&flat, &linear, &src], &[])?;
+        let own = *self.shape();
+        match perm {
+            None => put.reshape(&own.iter().map(|&d| d as i64).collect::<Vec<_>>()),
+            Some(perm) => {
+                let moved: Vec<i64> = perm.iter().map(|&p| own[p as usize] as i64).collect();
+                let back: Vec<i64> = gt_ir::ops::inverse_permutation(&perm).iter().copied().collect();
+                put.reshape(&moved)?.permute(&back)
+            }
+        }
+    }
+
+    fn put_at(&self, picks: &[Pick], value: &Tensor, mode: PutMode) -> Result<()> {
+        let new = self.put_value(picks, value, mode)?;
+        self.assign(&new)
+    }
+
+    /// A write through one mask, without waiting for the number of its elements.
+    fn set_masked(&self, pick: &Pick, value: &Tensor) -> Result<()> {
+        let mask = &pick.index;
+        let (at, end) = (pick.axis, pick.axis + mask.rank());
+        let mut wide = vec![1i64; self.rank()];
+        for a in at..end {
+            wide[a] = mask.shape()[a - at] as i64;
+        }
+        let spread = mask.reshape(&wide)?;
+        // What is written has the mask's axes as one, of unknown length; where that axis is absent or 1 it is the same for all.
+        let tail = self.rank() - end;
+        let one_for_all = value.rank() <= tail || value.shape()[value.rank() - tail - 1] == 1;
+        let new = if one_for_all {
+            // Give the joined axis its extent-1 axes back.
+            let mut dims: Vec<i64> = value.shape().iter().map(|&d| d as i64).collect();
+            if value.rank() > tail {
+                let joined = value.rank() - tail - 1;
+                dims.splice(joined..joined + 1, std::iter::repeat_n(1, mask.rank()));
+            }
+            Tensor::select_by(&spread, &value.reshape(&dims)?, self)?
+        } else {
+            // The k-th true element takes row k.
+            let axis_of_value = value.rank() - tail - 1;
+            let order = no_grad(|| -> Result<Tensor> {
+                let running = mask.reshape(&[-1])?.scan(gt_ir::ops::ScanKind::Sum, 0, None)?.sub(1i64)?;
+                let unused = Tensor::compare(CompareKind::Lt, &running, 0i64)?;
+                let flat_mask = mask.reshape(&[-1])?;
+                let index = Tensor::select_by(&unused, 0i64, &running)?;
+                // Rows are read for true elements only; false ones read row 0.
+                Tensor::select_by(&flat_mask, &index, 0i64)?.reshape(&mask.shape().iter().map(|&d| d as i64).collect::<Vec<_>>())
+            })?;
+            let rows = Tensor::apply1(Take { axis: axis_of_value as u8 }, &[value, &order], &[])?;
+            Tensor::select_by(&spread, &rows, self)?
+        };
+        self.assign(&new.expand_for_write(self.shape())?)
+    }
+
+    /// The tensor broadcast to what a write needs; leading axes of extent 1 may go, as in PyTorch.
+    pub(crate) fn expand_for_write(&self, shape: &Shape) -> Result<Tensor> {
+        if self.shape() == shape {
+            return Ok(self.clone());
+        }
+        let mut from = *self.shape();
+        while from.rank() > shape.rank() && from[0] == 1 {
+            from.remove(0);
+        }
+        if gt_ir::broadcast(&from, shape) != Some(*shape) {
+            return Err(OpError::shape(format!(
+                "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {shape}",
+                self.shape()
+            ))
+            .into());
+        }
+        let dims = |s: &Shape| s.iter().map(|&d| d as i64).collect::<Vec<_>>();
+        self.reshape(&dims(&from))?.expand(&dims(shape))
+    }
+}

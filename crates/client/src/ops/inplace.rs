@@ -1,0 +1,91 @@
+//! In-place ops: the op, then a write.
+
+use gt_ir::OpError;
+use gt_ir::rows::{BinaryKind, UnaryKind};
+
+use super::Arg;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// Replaces the content by a result of the same shape; a result of a higher kind of dtype is an error.
+    pub fn write_result(&self, new: &Tensor) -> Result<()> {
+        if new.dtype().category() > self.dtype().category() {
+            return Err(OpError::dtype(format!(
+                "result type {} can't be cast to the desired output type {}",
+                new.dtype().long_name(),
+                self.dtype().long_name()
+            ))
+            .into());
+        }
+        if new.shape() != self.shape() {
+            return Err(OpError::shape(format!(
+                "output with shape {} doesn't match the broadcast shape {}",
+                self.shape(),
+                new.shape()
+            ))
+            .into());
+        }
+        let new = new.to_dtype(self.dtype())?;
+        // A leaf cannot lend its slot: the written tensor gets a node of its own.
+        let new = if new.is_leaf() && new.requires_grad() { new.alias()? } else { new };
+        self.assign(&new)
+    }
+
+    /// `self = kind(self, other)` in place.
+    pub fn binary_<'a>(&'a self, kind: BinaryKind, other: impl Into<Arg<'a>>) -> Result<()> {
+        let new = Tensor::binary(kind, self, other)?;
+        self.write_result(&new)
+    }
+
+    /// `self += other` in place.
+    pub fn add_<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<()> {
+        self.binary_(BinaryKind::Add, other)
+    }
+
+    /// `self -= other` in place.
+    pub fn sub_<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<()> {
+        self.binary_(BinaryKind::Sub, other)
+    }
+
+    /// `self *= other` in place.
+    pub fn mul_<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<()> {
+        self.binary_(BinaryKind::Mul, other)
+    }
+
+    /// `self = kind(self)` in place.
+    pub fn unary_(&self, kind: UnaryKind) -> Result<()> {
+        let new = self.unary(kind)?;
+        self.write_result(&new)
+    }
+
+    /// Every element becomes `value`.
+    pub fn fill_<'a>(&'a self, value: impl Into<Arg<'a>>) -> Result<()> {
+        let new = match value.into() {
+            Arg::Number(n) => Tensor::full(self.shape(), n, Some(self.dtype()))?,
+            Arg::Tensor(t) if t.rank() == 0 => t.to_dtype(self.dtype())?.expand_for_write(self.shape())?,
+            Arg::Tensor(t) => {
+                return Err(Error::State(format!(
+                    "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+                    t.rank()
+                )));
+            }
+        };
+        self.assign(&new)
+    }
+
+    /// Takes over the elements of `source`, broadcast and cast.
+    pub fn copy_(&self, source: &Tensor) -> Result<()> {
+        let new = source.to_dtype(self.dtype())?.expand_for_write(self.shape())?;
+        let new = if new.is_leaf() && new.requires_grad() { new.alias()? } else { new };
+        self.assign(&new)
+    }
+
+    /// Becomes another tensor: what `x.data = y` does. The cell stays, so views and aliases see it too.
+    pub fn set_data(&self, source: &Tensor) -> Result<()> {
+        if source.ty() != self.ty() {
+            return Err(Error::State(format!("data of {} cannot become {}; make a new tensor instead", self.ty(), source.ty())));
+        }
+        crate::autograd::no_grad(|| self.assign(&source.detach()))
+    }
+}

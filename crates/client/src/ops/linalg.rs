@@ -1,0 +1,103 @@
+//! Products of matrices and vectors.
+
+use gt_ir::ops::Matmul;
+use gt_ir::{OpError, Scalar};
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// `a @ b` as Python has it: vectors, matrices, batches that broadcast.
+    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
+        if self.rank() >= 2 && other.rank() >= 2 {
+            return Tensor::apply1(Matmul {}, &[self, other], &[]);
+        }
+        if self.rank() == 0 || other.rank() == 0 {
+            return Err(Error::State(format!(
+                "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+                self.rank(),
+                other.rank()
+            )));
+        }
+        if self.dtype() != other.dtype() {
+            return Err(OpError::dtype(format!(
+                "expected both vectors to have same dtype, but found {} and {}",
+                self.dtype().long_name(),
+                other.dtype().long_name()
+            ))
+            .into());
+        }
+        let inner = (self.shape()[self.rank() - 1], other.shape()[other.rank().saturating_sub(2)]);
+        if inner.0 != inner.1 {
+            return Err(OpError::shape(format!(
+                "size mismatch: matmul of shapes {} and {}, got {} and {}",
+                self.shape(),
+                other.shape(),
+                inner.0,
+                inner.1
+            ))
+            .into());
+        }
+        match (self.rank(), other.rank()) {
+            (1, 1) => self.unsqueeze(0)?.matmul(&other.unsqueeze(1)?)?.reshape(&[]),
+            (1, _) => self.unsqueeze(0)?.matmul(other)?.squeeze(&[-2]),
+            _ => self.matmul(&other.unsqueeze(1)?)?.squeeze(&[-1]),
+        }
+    }
+
+    /// `a @ b` of two matrices.
+    pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
+        if self.rank() != 2 || other.rank() != 2 {
+            return Err(Error::State(format!(
+                "mm: {} and {} must be matrices",
+                self.shape(),
+                other.shape()
+            )));
+        }
+        self.matmul(other)
+    }
+
+    /// `a @ b` of two batches of matrices.
+    pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
+        if self.rank() != 3 || other.rank() != 3 || self.shape()[0] != other.shape()[0] {
+            return Err(OpError::shape(format!(
+                "batch1 must be a 3D tensor and the batches must be equal: got {} and {}",
+                self.shape(),
+                other.shape()
+            ))
+            .into());
+        }
+        self.matmul(other)
+    }
+
+    /// `beta * self + alpha * (a @ b)`.
+    pub fn addmm(&self, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+        let product = a.mm(b)?;
+        let product = if alpha.as_f64() == 1.0 { product } else { product.mul(alpha)? };
+        if beta.as_f64() == 0.0 {
+            return Ok(product);
+        }
+        let own = if beta.as_f64() == 1.0 { self.clone() } else { self.mul(beta)? };
+        own.add(&product)
+    }
+
+    /// The sum of products of two vectors.
+    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
+        if self.rank() != 1 || other.rank() != 1 {
+            return Err(Error::State(format!(
+                "1D tensors expected, but got {}D and {}D tensors",
+                self.rank(),
+                other.rank()
+            )));
+        }
+        self.matmul(other)
+    }
+
+    /// All products of two vectors' elements.
+    pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
+        if self.rank() != 1 || other.rank() != 1 {
+            return Err(Error::State("outer: Expected 1-D arguments".into()));
+        }
+        self.unsqueeze(1)?.mul(&other.unsqueeze(0)?)
+    }
+}

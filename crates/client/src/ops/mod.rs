@@ -1,0 +1,22 @@
+//! What tensors can do, one family a file. Each method is checked at the call and recorded.
+
+mod arith;
+mod axes;
+mod create;
+mod einsum;
+mod index;
+mod inplace;
+mod linalg;
+mod pick;
+mod promote;
+mod random;
+mod reduce;
+mod shape;
+mod sort;
+mod unary;
+
+pub use arith::Arg;
+pub use axes::{axis, axis_set};
+pub use index::Index;
+pub use promote::result_type;
+pub use sort::Unique;

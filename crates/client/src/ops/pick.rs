@@ -1,0 +1,108 @@
+//! Reading and writing at positions: gather, scatter and their kin.
+
+use gt_ir::ops::{Gather, Put, PutMode, Scatter, Take};
+use gt_ir::{DType, OpError};
+
+use super::{Arg, axis};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    fn at_least_1d(&self) -> Result<Tensor> {
+        if self.rank() == 0 { self.reshape(&[1]) } else { Ok(self.clone()) }
+    }
+
+    /// `out[i][j] = x[index[i][j]][j]` for dim 0.
+    pub fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
+        let a = axis(dim, self.rank())?;
+        if self.rank() == 0 || index.rank() == 0 {
+            let out = self.at_least_1d()?.gather(0, &index.at_least_1d()?)?;
+            return out.reshape(&index.shape().iter().map(|&d| d as i64).collect::<Vec<_>>());
+        }
+        if index.rank() != self.rank() && index.numel() > 0 {
+            return Err(Error::State("Index tensor must have the same number of dimensions as input tensor".into()));
+        }
+        Tensor::apply1(Gather { axis: a as u8 }, &[self, index], &[])
+    }
+
+    /// `out[index[i][j]][j] = src[i][j]` (or `+=`) for dim 0.
+    pub fn scatter<'a>(&'a self, dim: i64, index: &'a Tensor, src: impl Into<Arg<'a>>, mode: PutMode) -> Result<Tensor> {
+        let a = axis(dim, self.rank())?;
+        let src = match src.into() {
+            Arg::Tensor(t) => t.clone(),
+            Arg::Number(n) => Tensor::full(index.shape(), n, Some(self.dtype()))?,
+        };
+        if self.rank() == 0 {
+            let out = self.at_least_1d()?.scatter(0, &index.at_least_1d()?, &src.at_least_1d()?, mode)?;
+            return out.reshape(&[]);
+        }
+        if index.rank() != self.rank() && index.numel() > 0 {
+            return Err(Error::State("Index tensor must have the same number of dimensions as self tensor".into()));
+        }
+        Tensor::apply1(Scatter { axis: a as u8, mode }, &[self, index, &src], &[])
+    }
+
+    /// Whole slices along an axis.
+    pub fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
+        let a = axis(dim, self.rank())?;
+        if index.rank() > 1 {
+            return Err(OpError::index("index_select(): Index is supposed to be a vector").into());
+        }
+        if !matches!(index.dtype(), DType::I64 | DType::I32) {
+            return Err(Error::State("index_select(): Expected dtype int32 or int64 for index".into()));
+        }
+        let index = index.to_dtype(DType::I64)?.at_least_1d()?;
+        let out = Tensor::apply1(Take { axis: a as u8 }, &[&self.at_least_1d()?, &index], &[])?;
+        if self.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
+    }
+
+    /// Rows of a table: what an embedding does.
+    pub fn take_rows(&self, index: &Tensor) -> Result<Tensor> {
+        let index = index.to_dtype(DType::I64)?;
+        Tensor::apply1(Take { axis: 0 }, &[self, &index], &[])
+    }
+
+    /// Slices of `src` added (or written) at positions along an axis.
+    pub fn index_put_along(&self, dim: i64, index: &Tensor, src: &Tensor, mode: PutMode) -> Result<Tensor> {
+        let a = axis(dim, self.rank())?;
+        if index.rank() > 1 {
+            return Err(OpError::index("index_add_(): Index is supposed to be a vector").into());
+        }
+        let index = index.to_dtype(DType::I64)?.at_least_1d()?;
+        let mut wanted = *self.at_least_1d()?.shape();
+        wanted[a] = index.numel();
+        let src = src.to_dtype(self.dtype())?;
+        if src.numel() != wanted.numel() || src.rank() != self.rank() && self.rank() > 0 {
+            return Err(Error::State(format!(
+                "index_add_(): Number of indices ({}) should be equal to source.size(dim), and source of shape {} must fit {}",
+                index.numel(),
+                src.shape(),
+                self.shape()
+            )));
+        }
+        let src = src.reshape(&wanted.iter().map(|&d| d as i64).collect::<Vec<_>>())?;
+        let out = Tensor::apply1(Put { axis: a as u8, mode }, &[&self.at_least_1d()?, &index, &src], &[])?;
+        if self.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
+    }
+
+    /// [`Tensor::gather`] with broadcasting of all other axes.
+    pub fn take_along_dim(&self, index: &Tensor, dim: i64) -> Result<Tensor> {
+        if index.rank() != self.rank() {
+            return Err(Error::State(format!(
+                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions \
+                 for input, and {} dimensions for indices",
+                self.rank(),
+                index.rank()
+            )));
+        }
+        let a = axis(dim, self.rank())?;
+        let (mut own, mut other) = (*self.shape(), *index.shape());
+        let both = |x: usize, y: usize| if x == 1 { y } else { x };
+        for i in (0..self.rank()).filter(|&i| i != a) {
+            let n = both(own[i], other[i]);
+            (own[i], other[i]) = (n, n);
+        }
+        let dims = |s: &gt_ir::Shape| s.iter().map(|&d| d as i64).collect::<Vec<_>>();
+        self.expand(&dims(&own))?.gather(a as i64, &index.expand(&dims(&other))?)
+    }
+}

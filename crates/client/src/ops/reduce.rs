@@ -1,0 +1,162 @@
+//! Reductions: sums, extremes, moments and norms.
+
+use gt_ir::ops::{ArgKind, ArgReduce, Reduce, ReduceKind, Scan, ScanKind};
+use gt_ir::rows::{CompareKind, UnaryKind};
+use gt_ir::{DType, OpError};
+
+use super::{axis, axis_set};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+impl Tensor {
+    fn reduce(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        let axes = axis_set(dims, self.rank())?;
+        Tensor::apply1(Reduce { kind, axes, keepdim }, &[self], &[])
+    }
+
+    /// Integers and bools are summed as int64 unless a dtype is given.
+    fn widened(&self, dtype: Option<DType>) -> Result<Tensor> {
+        self.to_dtype(dtype.unwrap_or(if self.dtype().is_float() { self.dtype() } else { DType::I64 }))
+    }
+
+    /// The sum over axes; no dims means all.
+    pub fn sum(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        self.widened(dtype)?.reduce(ReduceKind::Sum, dims, keepdim)
+    }
+
+    /// The product over axes; no dims means all.
+    pub fn prod(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        self.widened(dtype)?.reduce(ReduceKind::Prod, dims, keepdim)
+    }
+
+    fn count(&self, dims: &[i64]) -> Result<usize> {
+        Ok(axis_set(dims, self.rank())?.iter().map(|a| self.shape()[a]).product())
+    }
+
+    /// The mean over axes; no dims means all.
+    pub fn mean(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        let x = match dtype {
+            Some(d) => self.to_dtype(d)?,
+            None => self.clone(),
+        };
+        if !x.dtype().is_float() {
+            return Err(OpError::dtype(format!(
+                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+                x.dtype().long_name()
+            ))
+            .into());
+        }
+        let n = x.count(dims)?;
+        x.sum(dims, keepdim, None)?.div(n as f64)
+    }
+
+    /// The largest (or smallest) value over axes; ties share the gradient.
+    pub fn extreme(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        if self.numel() == 0 && dims.is_empty() {
+            let name = if kind == ReduceKind::Max { "max" } else { "min" };
+            return Err(Error::State(format!(
+                "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )));
+        }
+        self.reduce(kind, dims, keepdim)
+    }
+
+    /// Position of the largest (or smallest) element along an axis, or among all.
+    pub fn arg_extreme(&self, kind: ArgKind, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+        let name = if kind == ArgKind::Max { "argmax" } else { "argmin" };
+        match dim {
+            None => {
+                if self.numel() == 0 {
+                    return Err(OpError::index(format!(
+                        "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim \
+                         with the 'dim' argument."
+                    ))
+                    .into());
+                }
+                let flat = self.detach().reshape(&[-1])?;
+                let out = Tensor::apply1(ArgReduce { kind, axis: 0, keepdim: false }, &[&flat], &[])?;
+                if keepdim { out.reshape(&vec![1; self.rank()]) } else { Ok(out) }
+            }
+            Some(dim) => {
+                let a = axis(dim, self.rank())?;
+                if self.rank() == 0 {
+                    return Tensor::full(&[], 0i64, Some(DType::I64));
+                }
+                Tensor::apply1(ArgReduce { kind, axis: a as u8, keepdim }, &[self], &[])
+            }
+        }
+    }
+
+    /// Extremes along one axis with their positions; the gradient goes to that position alone.
+    pub fn extreme_with_index(&self, kind: ArgKind, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let a = axis(dim, self.rank())?;
+        if self.rank() == 0 {
+            return Ok((self.alias()?, Tensor::full(&[], 0i64, Some(DType::I64))?));
+        }
+        let index = self.arg_extreme(kind, Some(a as i64), true)?;
+        let values = self.gather(a as i64, &index)?;
+        if keepdim {
+            return Ok((values, index));
+        }
+        Ok((values.squeeze(&[a as i64])?, index.squeeze(&[a as i64])?))
+    }
+
+    /// Whether any (or, with `ReduceKind::Min`, every) element along the axes is true.
+    pub fn truth(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        self.to_bool()?.reduce(kind, dims, keepdim)
+    }
+
+    /// The variance over axes, dividing by `n - correction`.
+    pub fn var(&self, dims: &[i64], correction: f64, keepdim: bool) -> Result<Tensor> {
+        if !self.dtype().is_float() {
+            return Err(OpError::dtype("std and var only support floating point and complex dtypes").into());
+        }
+        let n = self.count(dims)? as f64;
+        let mean = self.mean(dims, true, None)?;
+        let centred = self.sub(&mean)?;
+        let total = centred.unary(UnaryKind::Square)?.sum(dims, keepdim, None)?;
+        total.div((n - correction).max(0.0))
+    }
+
+    /// The p-norm over axes.
+    pub fn norm(&self, p: f64, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        if !self.dtype().is_float() {
+            return Err(OpError::dtype(format!(
+                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+                self.dtype().long_name()
+            ))
+            .into());
+        }
+        let abs = |x: &Tensor| x.unary(UnaryKind::Abs);
+        if p == 2.0 {
+            let squares = self.unary(UnaryKind::Square)?.sum(dims, keepdim, None)?;
+            if !squares.requires_grad() {
+                return squares.unary(UnaryKind::Sqrt);
+            }
+            // The slope of the root is infinite at zero; a zero vector gets a zero gradient.
+            let zero = Tensor::compare(CompareKind::Eq, &squares, 0.0)?;
+            let root = Tensor::select_by(&zero, 1.0, &squares)?.unary(UnaryKind::Sqrt)?;
+            return Tensor::select_by(&zero, 0.0, &root);
+        }
+        if p == 1.0 {
+            return abs(self)?.sum(dims, keepdim, None);
+        }
+        if p == 0.0 {
+            return Tensor::compare(CompareKind::Ne, self, 0.0)?.to_dtype(self.dtype())?.sum(dims, keepdim, None);
+        }
+        if p.is_infinite() {
+            return abs(self)?.extreme(if p > 0.0 { ReduceKind::Max } else { ReduceKind::Min }, dims, keepdim);
+        }
+        abs(self)?.pow(p)?.sum(dims, keepdim, None)?.pow(1.0 / p)
+    }
+
+    /// Running sums or products along an axis.
+    pub fn scan(&self, kind: ScanKind, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let x = self.widened(dtype)?;
+        let a = axis(dim, x.rank())?;
+        if x.rank() == 0 {
+            return x.alias();
+        }
+        Tensor::apply1(Scan { kind, axis: a as u8, reverse: false }, &[&x], &[])
+    }
+}

@@ -1,0 +1,111 @@
+//! Functions of one tensor, and those built from them.
+
+use gt_ir::rows::{Accepts, BinaryKind, CompareKind, UnaryKind};
+use gt_ir::{DType, Scalar, ops};
+
+use super::Arg;
+use crate::autograd::no_grad;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+impl Tensor {
+    /// `kind(x)`; integers become float32 where the function is defined on floats only.
+    #[inline]
+    pub fn unary(&self, kind: UnaryKind) -> Result<Tensor> {
+        let row = kind.row();
+        if row.accepts == Accepts::Floats && !self.dtype().is_float() {
+            return Tensor::apply1(ops::Unary { kind }, &[&self.to_float()?], &[]);
+        }
+        Tensor::apply1(ops::Unary { kind }, &[self], &[])
+    }
+
+    /// The tanh approximation of gelu.
+    pub fn gelu_tanh(&self) -> Result<Tensor> {
+        let cube = self.mul(self)?.mul(self)?;
+        let inner = self.add(&cube.mul(0.044715)?)?.mul((2.0 / std::f64::consts::PI).sqrt())?;
+        self.mul(0.5)?.mul(&inner.unary(UnaryKind::Tanh)?.add(1.0)?)
+    }
+
+    /// Exponentials that sum to one along an axis.
+    pub fn softmax(&self, dim: i64) -> Result<Tensor> {
+        let x = self.to_float()?;
+        let shifted = x.sub(&x.peak(dim)?)?;
+        let e = shifted.unary(UnaryKind::Exp)?;
+        let total = e.sum(&[dim], true, None)?;
+        e.div(&total)
+    }
+
+    /// The logarithm of [`Tensor::softmax`].
+    pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
+        let x = self.to_float()?;
+        let shifted = x.sub(&x.peak(dim)?)?;
+        let total = shifted.unary(UnaryKind::Exp)?.sum(&[dim], true, None)?;
+        shifted.sub(&total.unary(UnaryKind::Log)?)
+    }
+
+    /// `log(sum(exp(x)))` along axes, without overflow.
+    pub fn logsumexp(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        let x = self.to_float()?;
+        let peak = no_grad(|| -> Result<Tensor> {
+            let m = x.detach().extreme(ops::ReduceKind::Max, dims, true)?;
+            // An infinite peak would make inf - inf: take 0 there.
+            Tensor::select_by(&m.unary(UnaryKind::IsInf)?, 0.0, &m)
+        })?;
+        let total = x.sub(&peak)?.unary(UnaryKind::Exp)?.sum(dims, true, None)?;
+        let out = total.unary(UnaryKind::Log)?.add(&peak)?;
+        if keepdim {
+            return Ok(out);
+        }
+        let axes = super::axis_set(dims, x.rank())?;
+        let shape: Vec<i64> =
+            x.shape().iter().enumerate().filter(|(a, _)| !axes.contains(*a)).map(|(_, &d)| d as i64).collect();
+        out.reshape(&shape)
+    }
+
+    /// The largest element along an axis, kept as an axis and outside of autograd: what softmax subtracts.
+    fn peak(&self, dim: i64) -> Result<Tensor> {
+        let x = self.detach();
+        if x.shape().get(super::axis(dim, x.rank())?) == Some(&0) {
+            return x.sum(&[dim], true, None);
+        }
+        no_grad(|| x.extreme(ops::ReduceKind::Max, &[dim], true))
+    }
+
+    /// `nan` and infinities replaced by numbers.
+    pub fn nan_to_num(&self, nan: f64, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
+        if !self.dtype().is_float() {
+            return self.alias();
+        }
+        let largest = match self.dtype() {
+            DType::F16 => 65504.0,
+            DType::BF16 => half::bf16::MAX.to_f64(),
+            DType::F32 => f32::MAX as f64,
+            _ => f64::MAX,
+        };
+        let x = Tensor::select_by(&self.unary(UnaryKind::IsNan)?, nan, self)?;
+        let x = Tensor::select_by(&Tensor::compare(CompareKind::Eq, &x, f64::INFINITY)?, posinf.unwrap_or(largest), &x)?;
+        Tensor::select_by(&Tensor::compare(CompareKind::Eq, &x, f64::NEG_INFINITY)?, neginf.unwrap_or(-largest), &x)
+    }
+
+    /// `a + weight * (b - a)`.
+    pub fn lerp(&self, end: &Tensor, weight: Arg<'_>) -> Result<Tensor> {
+        let step = end.sub(self)?;
+        let part = match weight {
+            Arg::Tensor(w) => step.mul(w)?,
+            Arg::Number(n) => step.mul(n)?,
+        };
+        self.add(&part)
+    }
+
+    /// `self + value * a * b`, or `a / b`.
+    pub fn addc(&self, kind: BinaryKind, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
+        let both = Tensor::binary(kind, a, b)?;
+        let scaled = if value.as_f64() == 1.0 { both } else { both.mul(value)? };
+        self.add(&scaled)
+    }
+
+    /// Truth of every element.
+    pub fn to_bool(&self) -> Result<Tensor> {
+        self.to_dtype(DType::Bool)
+    }
+}

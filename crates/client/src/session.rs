@@ -1,0 +1,137 @@
+//! The process's session: one link, started by the first op.
+//!
+//! SESSION-1: after a fork the child's session is unusable; every call but a drop reports it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gt_ir::Failure;
+use parking_lot::Mutex;
+
+use crate::error::{Error, Failed, Result};
+use crate::link::{Link, WaitError};
+
+static SESSION: OnceLock<Session> = OnceLock::new();
+static STARTER: OnceLock<fn() -> Result<Session>> = OnceLock::new();
+static STARTING: Mutex<()> = Mutex::new(());
+static FORKED: AtomicBool = AtomicBool::new(false);
+static WAITING: OnceLock<WaitHooks> = OnceLock::new();
+
+/// A link and what belongs to it.
+pub struct Session {
+    /// The other end.
+    pub link: Box<dyn Link>,
+    /// A fixed window size, where the user asked for one.
+    pub batch_size: Option<usize>,
+    /// Prints what lanes do, when `GT_DEBUG_CLIENT` asks for it.
+    pub debug: Option<fn(&str)>,
+}
+
+/// How this process waits. Python's extension releases its lock around waits and looks for signals.
+pub struct WaitHooks {
+    /// Runs the closure, which may block.
+    pub around: fn(&mut dyn FnMut()),
+    /// Whether the user wants waits to end.
+    pub interrupted: fn() -> bool,
+}
+
+/// Says how a session is started when the first op needs one. The first call wins.
+pub fn set_starter(starter: fn() -> Result<Session>) {
+    let _ = STARTER.set(starter);
+}
+
+/// Says how to wait. The first call wins.
+pub fn set_wait_hooks(hooks: WaitHooks) {
+    let _ = WAITING.set(hooks);
+}
+
+/// To be called in a forked child: its threads are gone, so the session is too.
+pub fn mark_forked() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process was forked from one that had a session.
+#[inline]
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// The session, started if need be.
+#[inline]
+pub fn session() -> Result<&'static Session> {
+    if is_forked() {
+        return Err(Error::State(
+            "GT was started before this process was forked, and its threads did not come along; use the 'spawn' or \
+             'forkserver' start method, or call GT only in the child"
+                .into(),
+        ));
+    }
+    match SESSION.get() {
+        Some(session) => Ok(session),
+        None => start(),
+    }
+}
+
+/// The session if one runs; never starts one.
+pub fn running() -> Option<&'static Session> {
+    if is_forked() { None } else { SESSION.get() }
+}
+
+#[cold]
+fn start() -> Result<&'static Session> {
+    let _one_at_a_time = STARTING.lock();
+    if let Some(session) = SESSION.get() {
+        return Ok(session);
+    }
+    let starter = STARTER.get().ok_or_else(|| Error::State("no worker is linked into this program".into()))?;
+    let session = starter()?;
+    Ok(SESSION.get_or_init(|| session))
+}
+
+/// Runs something that may block, the way this process waits.
+pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
+    let Some(hooks) = WAITING.get() else { return f() };
+    let (mut f, mut out) = (Some(f), None);
+    (hooks.around)(&mut || {
+        if let Some(f) = f.take() {
+            out = Some(f());
+        }
+    });
+    out.expect("the wait hook runs its closure")
+}
+
+/// Whether the user wants waits to end.
+pub fn interrupted() -> bool {
+    WAITING.get().is_some_and(|h| (h.interrupted)())
+}
+
+/// An error of the link, with source lines resolved.
+pub(crate) fn wait_error(e: WaitError) -> Error {
+    match e {
+        WaitError::Interrupted => Error::Interrupted,
+        WaitError::Failed(failure) => failed(failure),
+    }
+}
+
+/// A failure with its source lines resolved.
+pub fn failed(failure: Failure) -> Error {
+    let name = |id| crate::site::name(id);
+    let site = name(failure.site);
+    let holders = failure
+        .holders
+        .iter()
+        .map(|&(bytes, id)| (bytes, name(id).unwrap_or_else(|| "an unknown line".into())))
+        .collect();
+    Error::Failed(Box::new(Failed { failure, site, holders }))
+}
+
+/// Waits until everything this process recorded has run.
+///
+/// # Errors
+/// The failure of a write that was skipped since the last read, once.
+pub fn synchronize() -> Result<()> {
+    crate::lane::cut_all()?;
+    let session = session()?;
+    blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error)
+}
+

@@ -1,0 +1,307 @@
+//! The tensor handle.
+//!
+//! A handle is a cell and a way to look at it. What it shows is cached together with the cell's version; when the cell
+//! has moved on, the handle derives itself again. Autograd history belongs to the handle: a base and its views share it
+//! by deriving from the base, a detached alias shares only the cell.
+//!
+//! TENSOR-1: `state` is locked for loads and stores only; recording happens with no lock held.
+
+use std::sync::Arc;
+
+use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Steps, TensorType};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::autograd::{Edge, GradSlot, Node, grad_enabled};
+use crate::error::{Error, Result};
+use crate::lane;
+use crate::session::{blocking, interrupted, session, wait_error};
+use crate::value::{Cell, Value};
+use crate::view::View;
+
+/// A tensor: cheap to clone, clones are the same tensor.
+///
+/// ```no_run
+/// # fn main() -> gt_client::Result<()> {
+/// use gt_client::Tensor;
+/// let x = Tensor::full(&[2, 3], 1.5, None)?;
+/// let y = (&x + &x)?;
+/// assert_eq!(y.to_vec::<f32>()?, [3.0; 6]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub ty: TensorType,
+    pub cell: Arc<Cell>,
+    /// How to look at the cell; `None` sees all of it as it is.
+    pub view: Option<Box<View>>,
+    pub state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub value: Value,
+    /// The cell's version that `value` was derived from.
+    pub version: u32,
+    pub history: History,
+}
+
+/// Where gradients of a tensor go.
+#[derive(Clone, Default)]
+pub(crate) enum History {
+    /// Nowhere.
+    #[default]
+    None,
+    /// Into its own `.grad`.
+    Leaf(Arc<GradSlot>),
+    /// To the instruction that made it; the slot is there once `retain_grad` was asked for.
+    Node(Edge, Option<Arc<GradSlot>>),
+}
+
+/// The outputs of an instruction.
+pub(crate) type Results = SmallVec<[Tensor; 1]>;
+
+impl Tensor {
+    /// A tensor of its own that shows `value`.
+    #[inline]
+    pub(crate) fn from_value(value: Value, history: History) -> Self {
+        let cell = Cell::new(value.clone());
+        Tensor::in_cell(value, cell, history)
+    }
+
+    /// A tensor that shows all of a new cell.
+    #[inline]
+    fn in_cell(value: Value, cell: Arc<Cell>, history: History) -> Self {
+        let ty = *value.ty();
+        Tensor(Arc::new(Inner { ty, cell, view: None, state: Mutex::new(State { value, version: 0, history }) }))
+    }
+
+    /// Records an instruction on tensors and tracks it if gradients may flow.
+    #[inline]
+    pub(crate) fn apply(op: Op, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Results> {
+        let mut values: SmallVec<[Value; 3]> = SmallVec::new();
+        let mut types: SmallVec<[TensorType; 3]> = SmallVec::new();
+        for t in ins {
+            values.push(t.value()?);
+            types.push(t.0.ty);
+        }
+        let outs = op.primitive().infer(&types)?;
+        for v in &values {
+            v.mark_used();
+        }
+        let tracked = grad_enabled()
+            && ins.iter().any(|t| t.requires_grad())
+            && outs.iter().any(|ty| ty.dtype.is_float());
+        let op_for_node = if tracked { Some(op.clone()) } else { None };
+        let ids = values.iter().map(Value::id).collect();
+        let first = lane::record(op, ids, scalars.into(), outs.len(), None)?;
+        let made = |i: usize, ty: &TensorType| Value::new(gt_ir::TensorId(first.0 + i as u64), *ty);
+        let Some(op) = op_for_node else {
+            return Ok(outs.iter().enumerate().map(|(i, ty)| Tensor::from_value(made(i, ty), History::None)).collect());
+        };
+        let made: SmallVec<[(Value, Arc<Cell>); 1]> = outs
+            .iter()
+            .enumerate()
+            .map(|(i, ty)| {
+                let value = made(i, ty);
+                let cell = Cell::new(value.clone());
+                (value, cell)
+            })
+            .collect();
+        let node = Node::for_op(op, scalars, ins, &values, &types, &made);
+        Ok(made
+            .into_iter()
+            .enumerate()
+            .map(|(i, (value, cell))| {
+                let float = value.ty().dtype.is_float();
+                let history =
+                    if float { History::Node(Edge::Node(node.clone(), i as u32), None) } else { History::None };
+                Tensor::in_cell(value, cell, history)
+            })
+            .collect())
+    }
+
+    /// Records an instruction with one output.
+    #[inline]
+    pub(crate) fn apply1(op: impl Into<Op>, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Tensor> {
+        let mut outs = Tensor::apply(op.into(), ins, scalars)?;
+        Ok(outs.swap_remove(0))
+    }
+
+    /// What the tensor shows now.
+    #[inline]
+    pub(crate) fn value(&self) -> Result<Value> {
+        {
+            let state = self.0.state.lock();
+            if state.version == self.0.cell.version() {
+                return Ok(state.value.clone());
+            }
+        }
+        self.derive()
+    }
+
+    /// Looks at the cell again after it moved on.
+    #[cold]
+    fn derive(&self) -> Result<Value> {
+        let Some(view) = &self.0.view else {
+            let (value, version) = self.0.cell.read();
+            let mut state = self.0.state.lock();
+            let old = std::mem::replace(&mut state.value, value.clone());
+            state.version = version;
+            drop(state);
+            drop(old);
+            return Ok(value);
+        };
+        let (source, version) = self.0.cell.read();
+        let (value, history) = match &view.base {
+            // The base's history may have moved on with the cell: derive through it, so that gradients follow.
+            Some(base) => {
+                let fresh = view.look(base)?;
+                (fresh.value()?, Some(fresh.history()))
+            }
+            None => {
+                let whole = Tensor::from_value(source, History::None);
+                let fresh = crate::autograd::no_grad(|| view.look(&whole))?;
+                (fresh.value()?, None)
+            }
+        };
+        let mut state = self.0.state.lock();
+        let old = std::mem::replace(&mut state.value, value.clone());
+        state.version = version;
+        // A view that became a leaf by itself (`requires_grad_`) keeps its own slot.
+        let old_history = match (history, &state.history) {
+            (Some(new), History::None | History::Node(..)) => Some(std::mem::replace(&mut state.history, new)),
+            _ => None,
+        };
+        drop(state);
+        drop((old, old_history));
+        Ok(value)
+    }
+
+    /// Another handle on the same cell, seen through `view`.
+    pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, value: Value, history: History) -> Tensor {
+        let version = self.0.cell.version();
+        let state = Mutex::new(State { value, version, history });
+        Tensor(Arc::new(Inner { ty, cell: self.0.cell.clone(), view, state }))
+    }
+
+    /// The tensor type.
+    #[inline]
+    pub fn ty(&self) -> TensorType {
+        self.0.ty
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.0.ty.dtype
+    }
+
+    /// The extents.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        &self.0.ty.shape
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.0.ty.shape.rank()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.0.ty.numel()
+    }
+
+    /// Element strides, as PyTorch would have them.
+    pub fn strides(&self) -> Steps {
+        match &self.0.view {
+            Some(view) => view.strides,
+            None => self.0.ty.shape.contiguous_strides(),
+        }
+    }
+
+    /// Elements from the start of the cell to the first one of the view.
+    pub fn storage_offset(&self) -> i64 {
+        self.0.view.as_ref().map_or(0, |v| v.offset)
+    }
+
+    /// Whether the elements lie packed in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        let (shape, strides) = (self.shape(), self.strides());
+        let mut expected = 1i64;
+        for axis in (0..shape.rank()).rev() {
+            if shape[axis] != 1 && strides[axis] != expected {
+                return shape.numel() == 0;
+            }
+            expected *= shape[axis] as i64;
+        }
+        true
+    }
+
+    /// How often the tensor's cell was written to.
+    pub fn version(&self) -> u32 {
+        self.0.cell.version()
+    }
+
+    /// Whether both are the same tensor.
+    pub fn is(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// An address-like number: the same for clones of one tensor.
+    pub fn key(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// The same for the cell: equal for all tensors that share it.
+    pub fn cell_key(&self) -> usize {
+        Arc::as_ptr(&self.0.cell) as usize
+    }
+
+    /// Whether both look at the same cell.
+    pub fn shares_cell(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0.cell, &other.0.cell)
+    }
+
+    /// The tensor this is a view of.
+    pub fn base(&self) -> Option<Tensor> {
+        self.0.view.as_ref().and_then(|v| v.base.clone())
+    }
+
+    /// The stream's name of the tensor's present value.
+    pub fn id(&self) -> Result<gt_ir::TensorId> {
+        Ok(self.value()?.id())
+    }
+
+    /// Waits for the value and copies it out: one round trip.
+    pub fn read(&self) -> Result<HostTensor> {
+        let value = self.value()?;
+        value.mark_used();
+        lane::cut_for_read(value.id())?;
+        let session = session()?;
+        blocking(|| session.link.read(value.id(), &interrupted)).map_err(wait_error)
+    }
+
+    /// The only element, as a scalar.
+    pub fn item(&self) -> Result<Scalar> {
+        if self.numel() != 1 {
+            return Err(Error::State(format!(
+                "a Tensor with {} elements cannot be converted to Scalar (its shape is {})",
+                self.numel(),
+                self.shape()
+            )));
+        }
+        let host = self.read()?;
+        Ok(crate::host::scalar_at(&host, 0))
+    }
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tensor({})", self.0.ty)
+    }
+}

@@ -1,0 +1,92 @@
+//! Values and cells: what a name stands for, and the place whose content changes.
+//!
+//! A *value* is one id of the stream; it never changes and is freed when nobody refers to it. A *cell* is what PyTorch
+//! calls storage: it holds a value, and an in-place write gives it the next one and counts the write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use gt_ir::{TensorId, TensorType};
+use parking_lot::Mutex;
+
+use crate::lane;
+
+/// One immutable value of the stream. The last reference frees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Value(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    id: TensorId,
+    ty: TensorType,
+    /// A lane other than its own has recorded it.
+    shared: AtomicBool,
+}
+
+impl Value {
+    #[inline]
+    pub fn new(id: TensorId, ty: TensorType) -> Self {
+        Value(Arc::new(Inner { id, ty, shared: AtomicBool::new(false) }))
+    }
+
+    #[inline]
+    pub fn id(&self) -> TensorId {
+        self.0.id
+    }
+
+    #[inline]
+    pub fn ty(&self) -> &TensorType {
+        &self.0.ty
+    }
+
+    /// To be called when the calling thread records or reads it.
+    #[inline]
+    pub fn mark_used(&self) {
+        if self.0.id.lane() != lane::number() {
+            self.0.shared.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Inner {
+    #[inline]
+    fn drop(&mut self) {
+        lane::free(self.id, self.shared.load(Ordering::Relaxed));
+    }
+}
+
+/// A place whose content is replaced by in-place writes.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    content: Mutex<Value>,
+    version: AtomicU32,
+}
+
+impl Cell {
+    #[inline]
+    pub fn new(value: Value) -> Arc<Self> {
+        Arc::new(Cell { content: Mutex::new(value), version: AtomicU32::new(0) })
+    }
+
+    /// How many writes there were.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The content and the number of writes that led to it.
+    pub fn read(&self) -> (Value, u32) {
+        let content = self.content.lock();
+        (content.clone(), self.version())
+    }
+
+    /// Replaces the content; returns the new version.
+    pub fn write(&self, value: Value) -> u32 {
+        let mut content = self.content.lock();
+        let old = std::mem::replace(&mut *content, value);
+        let version = self.version.fetch_add(1, Ordering::AcqRel) + 1;
+        drop(content);
+        drop(old);
+        version
+    }
+}

@@ -1,0 +1,261 @@
+//! Views: how a handle looks at its cell, and how a write through it reaches the whole.
+
+use gt_ir::ops::{Broadcast, Permute, Reshape, Slice, UpdateSlice, inverse_permutation};
+use gt_ir::{Op, Scalar, Shape, Steps, TensorType};
+
+use crate::autograd::{grad_enabled, no_grad};
+use crate::error::{Error, Result};
+use crate::tensor::{History, Tensor};
+
+/// One step from a whole to a part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    op: Op,
+    starts: Vec<Scalar>,
+    /// What it is looked at from.
+    from: TensorType,
+}
+
+/// How a tensor looks at its cell.
+#[derive(Clone)]
+pub(crate) struct View {
+    /// Steps from the cell's content to what is shown.
+    steps: Vec<Look>,
+    /// The tensor whose history the view follows; a detached alias has none.
+    pub base: Option<Tensor>,
+    /// Element strides inside the cell.
+    pub strides: Steps,
+    /// Elements before the first one.
+    pub offset: i64,
+}
+
+impl View {
+    /// Shows `whole` through the steps; tracked if gradients flow.
+    pub fn look(&self, whole: &Tensor) -> Result<Tensor> {
+        let mut shown = whole.clone();
+        for step in &self.steps {
+            shown = Tensor::apply1(step.op.clone(), &[&shown], &step.starts)?;
+        }
+        Ok(shown)
+    }
+
+    /// The whole with the part that is shown replaced by `new`; tracked if gradients flow.
+    pub fn write(&self, whole: &Tensor, new: &Tensor) -> Result<Tensor> {
+        // What each step looks at, outermost first.
+        let mut seen = vec![whole.clone()];
+        for step in &self.steps[..self.steps.len() - 1] {
+            let next = Tensor::apply1(step.op.clone(), &[&seen[seen.len() - 1]], &step.starts)?;
+            seen.push(next);
+        }
+        let mut part = new.clone();
+        for (step, from) in self.steps.iter().zip(&seen).rev() {
+            part = match &step.op {
+                Op::Reshape(_) => Tensor::apply1(Reshape { shape: step.from.shape }, &[&part], &[])?,
+                Op::Permute(p) => Tensor::apply1(Permute { perm: inverse_permutation(&p.perm) }, &[&part], &[])?,
+                Op::Slice(s) => Tensor::apply1(UpdateSlice { steps: s.steps }, &[from, &part], &step.starts)?,
+                _ => {
+                    return Err(Error::State(
+                        "unsupported operation: more than one element of the written-to tensor refers to a single \
+                         memory location. Please clone() the tensor before performing the operation."
+                            .into(),
+                    ));
+                }
+            };
+        }
+        Ok(part)
+    }
+
+    /// Whether several elements shown are one element of the cell.
+    pub fn overlaps(&self) -> bool {
+        self.steps.iter().any(|s| matches!(s.op, Op::Broadcast(_)))
+    }
+}
+
+impl Tensor {
+    /// A view: shares the cell, follows the history.
+    pub(crate) fn view_as_op(&self, op: Op, starts: &[Scalar], strides: Steps, offset: i64) -> Result<Tensor> {
+        let seen = Tensor::apply1(op.clone(), &[self], starts)?;
+        let mut steps = self.0.view.as_ref().map_or_else(Vec::new, |v| v.steps.clone());
+        steps.push(Look { op, starts: starts.to_vec(), from: self.0.ty });
+        // A detached alias has no base, and neither have the views of it: they follow its own history.
+        let base = match &self.0.view {
+            Some(view) => view.base.clone(),
+            None => Some(self.clone()),
+        };
+        let history = seen.history();
+        let view = View { steps, base, strides, offset };
+        Ok(self.with_view(seen.0.ty, Some(Box::new(view)), seen.value()?, history))
+    }
+
+    /// An alias without history.
+    pub fn detach(&self) -> Tensor {
+        let state = self.0.state.lock();
+        let (value, version) = (state.value.clone(), state.version);
+        drop(state);
+        let view = self.0.view.as_ref().map(|v| Box::new(View { base: None, ..(**v).clone() }));
+        let alias = self.with_view(self.0.ty, view, value, History::None);
+        alias.0.state.lock().version = version;
+        alias
+    }
+
+    /// Gives the tensor's part of its cell a new content: what every in-place op ends in.
+    ///
+    /// `new` carries the history the tensor shall have. The write is an instruction, so that a poisoned `new` leaves the
+    /// cell as it was.
+    pub(crate) fn assign(&self, new: &Tensor) -> Result<()> {
+        self.check_writable(new.requires_grad())?;
+        let new = if new.0.ty == self.0.ty {
+            new.clone()
+        } else {
+            return Err(Error::State(format!("a write of {} into {} was not prepared", new.0.ty, self.0.ty)));
+        };
+        match &self.0.view {
+            None => {
+                let old = Tensor::from_value(self.value()?, History::None);
+                let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &new], &[]))?;
+                let value = kept.value()?;
+                let version = self.0.cell.write(value.clone());
+                let history = new.history();
+                let mut state = self.0.state.lock();
+                let old_value = std::mem::replace(&mut state.value, value);
+                state.version = version;
+                let old_history = if grad_enabled() && !matches!(state.history, History::Leaf(_)) {
+                    Some(std::mem::replace(&mut state.history, history))
+                } else {
+                    None
+                };
+                drop(state);
+                drop((old_value, old_history));
+            }
+            Some(view) => match &view.base {
+                // Through the base, so that its history holds the write; this view then derives itself from it.
+                Some(base) => {
+                    let whole = view.write(base, &new)?;
+                    base.assign(&whole)?;
+                }
+                None => {
+                    let (content, _) = self.0.cell.read();
+                    let old = Tensor::from_value(content, History::None);
+                    let tracked = new.requires_grad() && grad_enabled();
+                    let whole = no_grad(|| view.write(&old, &new.detach()))?;
+                    let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &whole], &[]))?;
+                    let version = self.0.cell.write(kept.value()?);
+                    if tracked {
+                        // An alias of its own history: it shows what was written.
+                        let mut state = self.0.state.lock();
+                        state.value = new.value()?;
+                        state.version = version;
+                        state.history = new.history();
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self, tracked: bool) -> Result<()> {
+        if let Some(view) = &self.0.view
+            && view.overlaps()
+            && self.numel() > 0
+        {
+            return Err(Error::State(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory \
+                 location. Please clone() the tensor before performing the operation."
+                    .into(),
+            ));
+        }
+        if !grad_enabled() {
+            return Ok(());
+        }
+        if self.is_leaf() && self.requires_grad() {
+            return Err(Error::State("a leaf Variable that requires grad is being used in an in-place operation.".into()));
+        }
+        if let Some(base) = self.base()
+            && base.is_leaf()
+            && base.requires_grad()
+        {
+            return Err(Error::State(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation.".into(),
+            ));
+        }
+        let _ = tracked;
+        Ok(())
+    }
+
+    /// `x.reshape` as a view, when strides allow it.
+    pub(crate) fn view_reshape(&self, shape: Shape) -> Result<Option<Tensor>> {
+        let Some(strides) = reshape_strides(self.shape(), &self.strides(), &shape) else { return Ok(None) };
+        self.view_as_op(Reshape { shape }.into(), &[], strides, self.storage_offset()).map(Some)
+    }
+
+    pub(crate) fn view_permute(&self, perm: Steps) -> Result<Tensor> {
+        let strides = self.strides();
+        self.view_as_op(Permute { perm }.into(), &[], perm.map(|p| strides[p as usize]), self.storage_offset())
+    }
+
+    pub(crate) fn view_broadcast(&self, shape: Shape) -> Result<Tensor> {
+        let (own, lead) = (self.strides(), shape.rank().saturating_sub(self.rank()));
+        let mut strides = Steps::splat(shape.rank(), 0);
+        for axis in 0..self.rank().min(shape.rank()) {
+            if self.shape()[axis] == shape[axis + lead] {
+                strides[axis + lead] = own[axis];
+            }
+        }
+        self.view_as_op(Broadcast { shape }.into(), &[], strides, self.storage_offset())
+    }
+
+    pub(crate) fn view_slice(&self, sizes: Shape, starts: &[i64], steps: Steps) -> Result<Tensor> {
+        let own = self.strides();
+        let mut offset = self.storage_offset();
+        if sizes.numel() > 0 {
+            offset += starts.iter().zip(own.iter()).map(|(s, st)| s * st).sum::<i64>();
+        }
+        let strides = own.iter().zip(steps.iter()).map(|(o, s)| o * s).collect();
+        let scalars: Vec<Scalar> = starts.iter().map(|&s| Scalar::I64(s)).collect();
+        self.view_as_op(Slice { sizes, steps }.into(), &scalars, strides, offset)
+    }
+}
+
+/// The strides of the same elements in another shape, or `None` when a copy is needed.
+fn reshape_strides(shape: &Shape, strides: &Steps, new: &Shape) -> Option<Steps> {
+    if shape.numel() == 0 {
+        return Some(new.contiguous_strides());
+    }
+    let old: Vec<(usize, i64)> = (0..shape.rank()).filter(|&a| shape[a] != 1).map(|a| (shape[a], strides[a])).collect();
+    let mut out = Steps::splat(new.rank(), 1);
+    let (mut o, mut n) = (0, 0);
+    while n < new.rank() {
+        if new[n] == 1 {
+            n += 1;
+            continue;
+        }
+        let (o_start, n_start) = (o, n);
+        let (mut old_count, mut new_count) = (old.get(o)?.0, new[n]);
+        while old_count != new_count {
+            if old_count < new_count {
+                o += 1;
+                old_count *= old.get(o)?.0;
+            } else {
+                n += 1;
+                new_count *= *new.get(n)?;
+            }
+        }
+        if (o_start..o).any(|i| old[i].1 != old[i + 1].1 * old[i + 1].0 as i64) {
+            return None;
+        }
+        let mut stride = old[o].1;
+        for axis in (n_start..=n).rev() {
+            out[axis] = stride;
+            stride *= new[axis] as i64;
+        }
+        o += 1;
+        n += 1;
+    }
+    // Axes of extent 1 take the stride a packed tensor would have there.
+    for axis in (0..new.rank()).rev() {
+        if new[axis] == 1 {
+            out[axis] = if axis + 1 < new.rank() { out[axis + 1] * new[axis + 1] as i64 } else { 1 };
+        }
+    }
+    Some(out)
+}

@@ -1,0 +1,49 @@
+//! Values: a block of memory and where the elements lie in it.
+//!
+//! BUFFER-1: storage that several handles share is never written. The engine writes storage it has just allocated,
+//! or of which it holds the only handle.
+
+use std::sync::Arc;
+
+use gt_engine::Buffer;
+use gt_ir::{Failure, HostTensor, TensorType};
+
+use crate::Layout;
+use crate::alloc::Storage;
+use crate::fused::Walk;
+
+/// A value of the CPU engine. Views share storage.
+#[derive(Clone)]
+pub struct CpuBuffer {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) layout: Layout,
+}
+
+impl CpuBuffer {
+    /// Where the first element lies.
+    #[inline]
+    pub(crate) fn first(&self) -> *mut u8 {
+        let offset_bytes = self.layout.offset * self.layout.dtype.size();
+        // SAFETY: a layout's offset lies inside its storage, or is 0 for an empty one.
+        unsafe { self.storage.ptr().add(offset_bytes) }
+    }
+}
+
+impl Buffer for CpuBuffer {
+    fn ty(&self) -> TensorType {
+        self.layout.ty()
+    }
+    fn bytes(&self) -> usize {
+        self.storage.len_bytes()
+    }
+    fn read(&self) -> Result<HostTensor, Failure> {
+        let ty = self.layout.ty();
+        let mut bytes: Vec<u8> = Vec::with_capacity(ty.bytes());
+        // SAFETY: the walk writes exactly `ty.bytes()` bytes, all of the layout's elements, which lie in the storage.
+        unsafe {
+            Walk::row_major(&self.layout).copy(self.first(), ty.dtype.size(), 0, ty.numel(), bytes.as_mut_ptr());
+            bytes.set_len(ty.bytes());
+        }
+        Ok(HostTensor { ty, bytes })
+    }
+}

@@ -1,0 +1,339 @@
+//! The engine: plans in, published values out, all on the calling thread and its helpers.
+//!
+//! ENGINE-1: a run is done when `submit` returns.
+//! ENGINE-2: a step allocates and checks before it writes, so a failed step changes nothing (PLAN-3).
+//! ENGINE-3: a step with a poisoned input runs for those of its results that do not depend on it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use gt_engine::{Done, Engine, Memory, Run, Ticket, Value};
+use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
+use gt_plan::{Immediates, Plan, Slot, Step, StepKind};
+use smallvec::SmallVec;
+
+use crate::alloc::Allocator;
+use crate::buffer::CpuBuffer;
+use crate::fused::{Fused, Slots};
+use crate::pool::Pool;
+use crate::single;
+
+/// How an engine is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Threads that work on one step, the caller's included; at least 1.
+    pub threads: usize,
+    /// The most memory buffers may take, cached ones included.
+    pub memory_limit_bytes: u64,
+}
+
+/// Executes plans on the CPU.
+pub struct CpuEngine {
+    allocator: Arc<Allocator>,
+    pool: Pool,
+    /// The values of the running plan; kept for its capacity.
+    slots: Vec<Option<Value<CpuBuffer>>>,
+}
+
+/// A plan made ready: its fused steps as tile programs.
+pub struct CpuProgram {
+    plan: Arc<Plan>,
+    steps: Vec<Prepared>,
+}
+
+enum Prepared {
+    Fused(Box<Fused>),
+    /// The payload of the run it takes, if it is an upload.
+    Single { payload: usize },
+}
+
+/// All that a step may use besides the values.
+pub(crate) struct Context<'a> {
+    pub plan: &'a Plan,
+    pub immediates: &'a Immediates,
+    pub allocator: &'a Arc<Allocator>,
+    pub pool: &'a Pool,
+}
+
+impl CpuEngine {
+    /// An engine with its helper threads started.
+    pub fn new(config: Config) -> CpuEngine {
+        CpuEngine {
+            allocator: Allocator::new(config.memory_limit_bytes),
+            pool: Pool::new(config.threads.max(1)),
+            slots: Vec::new(),
+        }
+    }
+
+    /// How many threads work on a step.
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Changes how many threads work on a step; results do not depend on it.
+    pub fn set_threads(&mut self, threads: usize) {
+        if threads.max(1) != self.pool.threads() {
+            self.pool = Pool::new(threads.max(1));
+        }
+    }
+}
+
+impl Engine for CpuEngine {
+    type Buffer = CpuBuffer;
+    type Program = CpuProgram;
+
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn prepare(&mut self, plan: Arc<Plan>) -> CpuProgram {
+        let mut uploads = (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect::<Vec<_>>();
+        uploads.sort_unstable();
+        let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
+        let steps = plan
+            .steps
+            .iter()
+            .map(|step| match fused_space(&plan, step) {
+                Some(space) => Prepared::Fused(Box::new(Fused::compile(&plan, step, space))),
+                None => Prepared::Single { payload: payload_of(step.instrs[0]) },
+            })
+            .collect();
+        CpuProgram { plan, steps }
+    }
+
+    fn submit(&mut self, program: &Arc<CpuProgram>, run: Run<CpuBuffer>) -> Box<dyn Ticket> {
+        let plan = &*program.plan;
+        let mut slots = std::mem::take(&mut self.slots);
+        bind(plan, run.inputs, &mut slots);
+        let cx = Context { plan, immediates: &run.immediates, allocator: &self.allocator, pool: &self.pool };
+        for (step, prepared) in plan.steps.iter().zip(&program.steps) {
+            match prepared {
+                Prepared::Fused(fused) => run_fused(&cx, step, fused, &mut slots),
+                Prepared::Single { payload } => {
+                    let instr = step.instrs[0];
+                    if matches!(plan.instrs[instr as usize].op, Op::Write(_)) {
+                        write(plan, instr, &mut slots, &*run.sink);
+                    } else {
+                        run_single(&cx, step, *payload, &mut slots);
+                    }
+                }
+            }
+            for &slot in &step.publish {
+                if let Some(value) = &slots[slot as usize] {
+                    run.sink.publish(slot, value.clone());
+                }
+            }
+            for &slot in &step.drops {
+                slots[slot as usize] = None;
+            }
+        }
+        slots.clear();
+        self.slots = slots;
+        Box::new(Done)
+    }
+
+    fn synchronize(&mut self) {}
+
+    fn memory(&self) -> Memory {
+        self.allocator.memory()
+    }
+
+    fn trim(&mut self) {
+        self.allocator.trim();
+    }
+}
+
+/// The space of a step that tile programs run: also of one that the planner left single.
+fn fused_space(plan: &Plan, step: &Step) -> Option<gt_ir::Shape> {
+    if let StepKind::Fused { space } = &step.kind {
+        return Some(*space);
+    }
+    let instr = &plan.instrs[step.instrs[0] as usize];
+    let shape_of = |id: TensorId| plan.types[id.0 as usize].shape;
+    match &instr.op {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Fill(_) => {
+            Some(shape_of(instr.outs[0]))
+        }
+        Op::Reduce(_) => Some(shape_of(instr.ins[0])),
+        Op::Iota(_) | Op::Random(_) | Op::Upload(_) | Op::ArgReduce(_) | Op::Scan(_) | Op::Sort(_) | Op::Matmul(_)
+        | Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_)
+        | Op::Concat(_) | Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => None,
+    }
+}
+
+/// The inputs as the plan's first slots. One of another type than the plan was made for is our mistake and poisons
+/// what reads it.
+fn bind(plan: &Plan, inputs: Vec<Value<CpuBuffer>>, slots: &mut Vec<Option<Value<CpuBuffer>>>) {
+    slots.clear();
+    for (value, ty) in inputs.into_iter().zip(&plan.types) {
+        slots.push(Some(match value {
+            Ok(buffer) if buffer.layout.shape != ty.shape || buffer.layout.dtype != ty.dtype => {
+                let message = format!("an input of the plan is {}, expected {ty}", buffer.layout.ty());
+                Err(Arc::new(Failure::new(FailureKind::Internal, message)))
+            }
+            value => value,
+        }));
+    }
+    slots.resize_with(plan.types.len(), || None);
+}
+
+impl Context<'_> {
+    /// A failure with the place where it happened.
+    fn placed(&self, instr: u32, failure: Failure, slots: &Slots) -> Arc<Failure> {
+        let at = &self.plan.instrs[instr as usize];
+        let holders = match failure.kind {
+            FailureKind::Memory => self.holders(slots),
+            FailureKind::Index | FailureKind::Value | FailureKind::WorkerLost | FailureKind::Internal => Vec::new(),
+        };
+        Arc::new(Failure {
+            op: at.op.display_name().to_string(),
+            ins: at.ins.iter().map(|id| self.ty(*id)).collect(),
+            site: self.site(instr),
+            holders,
+            ..failure
+        })
+    }
+
+    fn ty(&self, id: TensorId) -> TensorType {
+        self.plan.types[id.0 as usize]
+    }
+
+    fn site(&self, instr: u32) -> SiteId {
+        self.immediates.sites.get(instr as usize).copied().unwrap_or_default()
+    }
+
+    /// The largest values of this run, with the lines that made them.
+    fn holders(&self, slots: &Slots) -> Vec<(u64, SiteId)> {
+        const MOST: usize = 5;
+        let mut holders: Vec<(u64, SiteId)> = Vec::new();
+        for (at, instr) in self.plan.instrs.iter().enumerate() {
+            for id in &instr.outs {
+                if let Some(Some(Ok(buffer))) = slots.get(id.0 as usize) {
+                    holders.push((buffer.storage.len_bytes() as u64, self.site(at as u32)));
+                }
+            }
+        }
+        holders.sort_by_key(|h| std::cmp::Reverse(h.0));
+        holders.truncate(MOST);
+        holders
+    }
+}
+
+fn poison_of(slots: &Slots, slot: Slot) -> Option<&Arc<Failure>> {
+    match &slots[slot as usize] {
+        Some(Err(failure)) => Some(failure),
+        Some(Ok(_)) | None => None,
+    }
+}
+
+fn run_fused(cx: &Context<'_>, step: &Step, fused: &Fused, slots: &mut Slots) {
+    if fused.ins.iter().any(|i| poison_of(slots, i.slot).is_some()) {
+        return run_healthy_part(cx, step, slots);
+    }
+    let work = || fused.run(slots, &cx.immediates.scalars, cx.allocator, cx.pool);
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => {}
+        Ok(Err((instr, failure))) => {
+            let failure = cx.placed(instr, failure, slots);
+            step.outs.iter().for_each(|&slot| slots[slot as usize] = Some(Err(failure.clone())));
+        }
+        Err(panic) => {
+            let failure = cx.placed(step.instrs[0], internal(&*panic), slots);
+            step.outs.iter().for_each(|&slot| slots[slot as usize] = Some(Err(failure.clone())));
+        }
+    }
+}
+
+/// Poisons what depends on a poisoned input and computes the rest as a step of its own (ENGINE-3). Rare, so it is
+/// compiled on the spot and thrown away.
+fn run_healthy_part(cx: &Context<'_>, step: &Step, slots: &mut Slots) {
+    let mut poisoned: Vec<(Slot, Arc<Failure>)> = Vec::new();
+    let mut healthy = Step {
+        kind: step.kind.clone(),
+        instrs: Vec::new(),
+        ins: Vec::new(),
+        outs: Vec::new(),
+        takes: Vec::new(),
+        drops: Vec::new(),
+        publish: Vec::new(),
+    };
+    for &at in &step.instrs {
+        let instr = &cx.plan.instrs[at as usize];
+        let failure = instr.ins.iter().find_map(|id| {
+            let slot = id.0 as Slot;
+            let inside = poisoned.iter().find(|(s, _)| *s == slot).map(|(_, f)| f);
+            inside.or_else(|| poison_of(slots, slot)).cloned()
+        });
+        let outs = instr.outs.iter().map(|id| id.0 as Slot);
+        match failure {
+            Some(failure) => poisoned.extend(outs.map(|slot| (slot, failure.clone()))),
+            None => {
+                healthy.instrs.push(at);
+                healthy.outs.extend(outs.filter(|slot| step.outs.contains(slot)));
+                let read = instr.ins.iter().map(|id| id.0 as Slot).filter(|slot| step.ins.contains(slot));
+                for slot in read {
+                    if !healthy.ins.contains(&slot) {
+                        healthy.ins.push(slot);
+                    }
+                }
+            }
+        }
+    }
+    for (slot, failure) in poisoned {
+        if step.outs.contains(&slot) {
+            slots[slot as usize] = Some(Err(failure));
+        }
+    }
+    if let (false, Some(space)) = (healthy.outs.is_empty(), fused_space(cx.plan, step)) {
+        let fused = Fused::compile(cx.plan, &healthy, space);
+        run_fused(cx, &healthy, &fused, slots);
+    }
+}
+
+fn run_single(cx: &Context<'_>, step: &Step, payload: usize, slots: &mut Slots) {
+    let at = step.instrs[0];
+    let instr = &cx.plan.instrs[at as usize];
+    let poison = instr.ins.iter().find_map(|id| poison_of(slots, id.0 as Slot)).cloned();
+    let outcome = match poison {
+        Some(failure) => Err(failure),
+        None => {
+            let work = || single::run(cx, step, instr, payload, slots);
+            match catch_unwind(AssertUnwindSafe(work)) {
+                Ok(Ok(results)) => Ok(results),
+                Ok(Err(failure)) => Err(cx.placed(at, failure, slots)),
+                Err(panic) => Err(cx.placed(at, internal(&*panic), slots)),
+            }
+        }
+    };
+    match outcome {
+        Ok(results) => {
+            for (id, buffer) in instr.outs.iter().zip(results) {
+                slots[id.0 as usize] = Some(Ok(buffer));
+            }
+        }
+        Err(failure) => instr.outs.iter().for_each(|id| slots[id.0 as usize] = Some(Err(failure.clone()))),
+    }
+}
+
+/// All or nothing: with a poisoned new value the cells keep their old ones. An old value may be gone when the step that
+/// made its new one took its storage over; it is then not needed (PLAN-3).
+fn write(plan: &Plan, instr: u32, slots: &mut Slots, sink: &dyn gt_engine::Sink<CpuBuffer>) {
+    let instr = &plan.instrs[instr as usize];
+    let (old, new) = instr.ins.split_at(instr.ins.len() / 2);
+    let poison = new.iter().find_map(|id| poison_of(slots, id.0 as Slot)).cloned();
+    if let Some(failure) = &poison {
+        sink.write_skipped(failure.clone());
+    }
+    let chosen = if poison.is_some() { old } else { new };
+    let values: SmallVec<[_; 4]> = chosen.iter().map(|id| slots[id.0 as usize].clone()).collect();
+    for (id, value) in instr.outs.iter().zip(values) {
+        slots[id.0 as usize] = value;
+    }
+}
+
+fn internal(panic: &(dyn Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<&str>().map(|s| s.to_string()).or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = text.unwrap_or_else(|| "no message".to_string());
+    Failure::new(FailureKind::Internal, format!("the CPU engine failed: {text}"))
+}

@@ -1,0 +1,415 @@
+//! From a step to a tile program.
+
+use gt_ir::ops::{Binary, Compare, Select, Side};
+use gt_ir::{DType, Instr, Op, Shape, TensorId, TensorType};
+use gt_plan::{Plan, Slot, Step};
+
+use super::binary::{self, Const};
+use super::kernel::{self, Kernel, TileType};
+use super::{ConstSpec, Fused, FusedIn, FusedOut, Loops, Reduction, STAGGER, TILE, Take, TileOp, convert, unary};
+use crate::Layout;
+use crate::reduce::reduce_kernels;
+
+/// Where a loop reads or writes, before registers are assigned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spot {
+    In(usize),
+    Out(usize),
+    Const(usize),
+    Reg(usize),
+    Unused,
+}
+
+#[derive(Clone, Copy)]
+struct DraftOp {
+    kernel: Kernel,
+    dst: Spot,
+    operands: [Spot; 3],
+}
+
+struct Draft<'a> {
+    plan: &'a Plan,
+    step: &'a Step,
+    ins: Vec<FusedIn>,
+    outs: Vec<FusedOut>,
+    consts: Vec<ConstSpec>,
+    ops: Vec<DraftOp>,
+    /// Element sizes of the virtual registers.
+    register_sizes: Vec<usize>,
+    /// Where the tile of a slot is read.
+    values: Vec<(Slot, Spot)>,
+    reductions: Vec<(Reduction, Spot)>,
+    picos: usize,
+}
+
+impl Fused {
+    /// The tile program of a step over `space`.
+    ///
+    /// # Panics
+    /// If an instruction is neither elementwise nor a reduction, or one that `infer` refuses: plans have no such steps.
+    pub fn compile(plan: &Plan, step: &Step, space: Shape) -> Fused {
+        let mut draft = Draft {
+            plan,
+            step,
+            ins: Vec::new(),
+            outs: Vec::new(),
+            consts: Vec::new(),
+            ops: Vec::new(),
+            register_sizes: Vec::new(),
+            values: Vec::new(),
+            reductions: Vec::new(),
+            picos: 0,
+        };
+        for &slot in &step.ins {
+            let size = plan.types[slot as usize].dtype.size();
+            draft.picos += 10 * size;
+            draft.ins.push(FusedIn { slot, size, tile: 0 });
+        }
+        let mut axes = None;
+        for &at in &step.instrs {
+            let instr = &plan.instrs[at as usize];
+            if let Op::Reduce(reduce) = &instr.op {
+                axes = Some(reduce.axes);
+            } else if step.outs.contains(&slot_of(instr.outs[0])) {
+                let ty = plan.types[instr.outs[0].0 as usize];
+                draft.picos += 15 * ty.dtype.size();
+                let (slot, layout) = (slot_of(instr.outs[0]), Layout::packed(ty));
+                draft.outs.push(FusedOut { slot, instr: at, ty, bytes: ty.bytes(), layout, tile: 0 });
+            }
+        }
+        step.instrs.iter().for_each(|&at| draft.instr(at));
+        draft.finish(space, axes)
+    }
+}
+
+fn slot_of(id: TensorId) -> Slot {
+    id.0 as Slot
+}
+
+impl Draft<'_> {
+    fn ty(&self, id: TensorId) -> TensorType {
+        self.plan.types[id.0 as usize]
+    }
+
+    fn register(&mut self, size: usize) -> Spot {
+        self.register_sizes.push(size);
+        Spot::Reg(self.register_sizes.len() - 1)
+    }
+
+    fn emit(&mut self, kernel: Kernel, dst: Spot, operands: [Spot; 3]) {
+        self.ops.push(DraftOp { kernel, dst, operands });
+    }
+
+    /// The tile of a value, widened if it is a half from outside.
+    fn read(&mut self, id: TensorId) -> Spot {
+        let slot = slot_of(id);
+        if let Some(&(_, spot)) = self.values.iter().find(|(s, _)| *s == slot) {
+            return spot;
+        }
+        let operand = self.ins.iter().position(|i| i.slot == slot).expect("a step reads its ins and its own values");
+        let spot = match convert::half(self.ty(id).dtype) {
+            None => Spot::In(operand),
+            Some(half) => {
+                let register = self.register(4);
+                self.picos += 60;
+                self.emit(half.widen, register, [Spot::In(operand), Spot::Unused, Spot::Unused]);
+                register
+            }
+        };
+        self.values.push((slot, spot));
+        spot
+    }
+
+    /// Defines a value by one loop, or as the tile of its first operand where there is none, rounding and narrowing halves
+    /// as their dtype asks.
+    fn define(&mut self, id: TensorId, kernel: Option<Kernel>, operands: [Spot; 3], exact: bool) {
+        let (slot, dtype) = (slot_of(id), self.ty(id).dtype);
+        let out = self.outs.iter().position(|o| o.slot == slot).map(Spot::Out);
+        let only = |spot: Spot| [spot, Spot::Unused, Spot::Unused];
+        let Some(half) = convert::half(dtype) else {
+            let spot = match (kernel, out) {
+                (None, None) => operands[0],
+                (kernel, out) => {
+                    let dst = out.unwrap_or_else(|| self.register(dtype.size()));
+                    self.emit(kernel.unwrap_or_else(|| convert::identity(TileType::of(dtype))), dst, operands);
+                    dst
+                }
+            };
+            self.values.push((slot, spot));
+            return;
+        };
+        let mut spot = operands[0];
+        if let Some(kernel) = kernel {
+            spot = self.register(4);
+            self.emit(kernel, spot, operands);
+        }
+        // Narrowing rounds by itself, so the tile is rounded only if the step reads it again.
+        let plan = self.plan;
+        let read_again = self.step.instrs.iter().any(|&at| plan.instrs[at as usize].ins.contains(&id));
+        if !exact && (read_again || out.is_none()) {
+            let rounded = self.register(4);
+            self.picos += 100;
+            self.emit(half.round, rounded, only(spot));
+            spot = rounded;
+        }
+        if let Some(out) = out {
+            self.picos += 60;
+            self.emit(half.narrow, out, only(spot));
+        }
+        self.values.push((slot, spot));
+    }
+
+    /// A scalar of an instruction as a constant of `dtype`.
+    fn constant(&mut self, at: u32, nth: usize, dtype: DType, rounded: bool, as_tile: bool) -> Spot {
+        let scalar = self.plan.scalar_starts[at as usize] as usize + nth;
+        self.consts.push(ConstSpec { scalar, dtype, rounded, tile: as_tile.then_some(0) });
+        Spot::Const(self.consts.len() - 1)
+    }
+
+    fn instr(&mut self, at: u32) {
+        let plan = self.plan;
+        let instr = &plan.instrs[at as usize];
+        let out = instr.outs[0];
+        let flops = |flops: u64, size: usize| (20 + 20 * flops as usize) * size / 4;
+        let size = TileType::of(self.ty(out).dtype).size();
+        match &instr.op {
+            Op::Fill(fill) => {
+                let is_out = self.outs.iter().any(|o| o.slot == slot_of(out));
+                let constant = self.constant(at, 0, fill.dtype, true, !is_out);
+                if is_out {
+                    self.define(out, Some(kernel::splat(size)), [constant, Spot::Unused, Spot::Unused], true);
+                } else {
+                    self.values.push((slot_of(out), constant));
+                }
+            }
+            Op::Unary(op) => {
+                let ty = TileType::of(self.ty(instr.ins[0]).dtype);
+                let kernel = unary::unary(op.kind, ty).expect("infer refuses other dtypes");
+                let operand = self.read(instr.ins[0]);
+                self.picos += flops(op.kind.row().flops, ty.size());
+                self.define(out, Some(kernel), [operand, Spot::Unused, Spot::Unused], unary::is_exact(op.kind));
+            }
+            Op::Binary(op) => {
+                self.picos += flops(op.kind.row().flops, size);
+                self.binary(at, instr, op);
+            }
+            Op::Compare(op) => {
+                self.picos += flops(1, TileType::of(self.ty(instr.ins[0]).dtype).size());
+                self.compare(at, instr, op);
+            }
+            Op::Select(op) => {
+                self.picos += flops(1, size);
+                self.select(at, instr, op);
+            }
+            Op::Cast(op) => {
+                self.picos += flops(1, size);
+                self.cast(instr, op.dtype);
+            }
+            Op::Reduce(op) => {
+                let ty = self.ty(out);
+                let kernels = reduce_kernels(op.kind, ty.dtype);
+                let source = self.read(instr.ins[0]);
+                self.picos += flops(2, TileType::of(ty.dtype).size());
+                let reduction =
+                    Reduction { slot: slot_of(out), instr: at, ty, layout: Layout::packed(ty), source: 0, kernels };
+                self.reductions.push((reduction, source));
+            }
+            Op::Iota(_) | Op::Random(_) | Op::Upload(_) | Op::ArgReduce(_) | Op::Scan(_) | Op::Sort(_) | Op::Matmul(_)
+            | Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_)
+            | Op::Concat(_) | Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => {
+                unreachable!("{} is never fused", instr.op.display_name())
+            }
+        }
+    }
+
+    fn binary(&mut self, at: u32, instr: &Instr, op: &Binary) {
+        let dtype = self.ty(instr.ins[0]).dtype;
+        let ty = TileType::of(dtype);
+        let side = match op.scalar {
+            Side::None => Const::None,
+            Side::Left => Const::Left,
+            Side::Right => Const::Right,
+        };
+        let with_const = binary::binary_const(op.kind, ty, side);
+        let kernel = with_const.or_else(|| binary::binary(op.kind, ty)).expect("infer refuses other dtypes");
+        let (a, b) = if side == Const::None {
+            (self.read(instr.ins[0]), self.read(instr.ins[1]))
+        } else {
+            let tensor = self.read(instr.ins[0]);
+            let constant = self.constant(at, 0, dtype, false, with_const.is_none());
+            if side == Const::Left { (constant, tensor) } else { (tensor, constant) }
+        };
+        // A scalar is not rounded to a half dtype, so even the larger of two needs rounding then.
+        let exact = binary::is_exact(op.kind) && side == Const::None;
+        self.define(instr.outs[0], Some(kernel), [a, b, Spot::Unused], exact);
+    }
+
+    fn compare(&mut self, at: u32, instr: &Instr, op: &Compare) {
+        let dtype = self.ty(instr.ins[0]).dtype;
+        let ty = TileType::of(dtype);
+        let a = self.read(instr.ins[0]);
+        let (kind, b) = match op.scalar {
+            Side::None => (op.kind, self.read(instr.ins[1])),
+            Side::Right => (op.kind, self.constant(at, 0, dtype, false, false)),
+            Side::Left => (binary::flipped(op.kind), self.constant(at, 0, dtype, false, false)),
+        };
+        let kernel = binary::compare(kind, ty, op.scalar != Side::None);
+        self.define(instr.outs[0], Some(kernel), [a, b, Spot::Unused], true);
+    }
+
+    fn select(&mut self, at: u32, instr: &Instr, op: &Select) {
+        let condition = self.read(instr.ins[0]);
+        let (mut tensors, mut scalars) = (1, 0);
+        let mut operand = |draft: &mut Self, is_scalar: bool| {
+            if is_scalar {
+                scalars += 1;
+                draft.constant(at, scalars - 1, op.dtype, true, true)
+            } else {
+                tensors += 1;
+                draft.read(instr.ins[tensors - 1])
+            }
+        };
+        let a = operand(self, op.a_scalar);
+        let b = operand(self, op.b_scalar);
+        let kernel = kernel::choose(TileType::of(op.dtype).size());
+        self.define(instr.outs[0], Some(kernel), [condition, a, b], true);
+    }
+
+    fn cast(&mut self, instr: &Instr, to: DType) {
+        let from = self.ty(instr.ins[0]).dtype;
+        let (source, target) = (TileType::of(from), TileType::of(to));
+        let operand = self.read(instr.ins[0]);
+        // Widening a half, or casting to the same dtype, leaves the tile as it is.
+        let exact = from == to || convert::half(to).is_none() || from == DType::Bool;
+        self.define(instr.outs[0], convert::cast(source, target), [operand, Spot::Unused, Spot::Unused], exact);
+    }
+
+    /// Assigns registers and places.
+    fn finish(mut self, space: Shape, axes: Option<gt_ir::AxisSet>) -> Fused {
+        let end = self.ops.len();
+        let mut last_read = vec![0; self.register_sizes.len()];
+        let mut in_last_read = vec![0; self.ins.len()];
+        let mut out_written = vec![end; self.outs.len()];
+        let mut read = |spot: Spot, at: usize| match spot {
+            Spot::Reg(r) => last_read[r] = at,
+            Spot::In(i) => in_last_read[i] = at,
+            Spot::Out(_) | Spot::Const(_) | Spot::Unused => {}
+        };
+        for (at, op) in self.ops.iter().enumerate() {
+            op.operands.iter().for_each(|&spot| read(spot, at));
+            if let Spot::Out(o) = op.dst {
+                out_written[o] = at;
+            }
+        }
+        self.reductions.iter().for_each(|&(_, spot)| read(spot, end));
+
+        let mut tiles_bytes = 0;
+        let mut tile = |size: usize| {
+            let at = tiles_bytes;
+            tiles_bytes += TILE * size + STAGGER;
+            at
+        };
+        // A register is free again after its last reader; never before the reader has its own (TILE-1).
+        let mut registers: Vec<usize> = Vec::new();
+        let mut sizes: Vec<usize> = Vec::new();
+        let mut free: Vec<usize> = Vec::new();
+        let mut assigned = vec![usize::MAX; self.register_sizes.len()];
+        for (at, op) in self.ops.iter().enumerate() {
+            if let Spot::Reg(r) = op.dst {
+                let size = self.register_sizes[r];
+                let reused = free.iter().rposition(|&f| sizes[f] == size).map(|i| free.swap_remove(i));
+                assigned[r] = reused.unwrap_or_else(|| {
+                    registers.push(tile(size));
+                    sizes.push(size);
+                    registers.len() - 1
+                });
+            }
+            for (k, &spot) in op.operands.iter().enumerate() {
+                match spot {
+                    Spot::Reg(r) if last_read[r] == at && !op.operands[..k].contains(&spot) => free.push(assigned[r]),
+                    _ => {}
+                }
+            }
+        }
+
+        let mut takes = Vec::new();
+        for &slot in &self.step.takes {
+            let Some(operand) = self.ins.iter().position(|i| i.slot == slot) else { continue };
+            let ty = self.plan.types[slot as usize];
+            for (o, out) in self.outs.iter().enumerate() {
+                if ty.dtype.size() == out.ty.dtype.size() && ty.numel() == out.ty.numel() {
+                    let direct = in_last_read[operand] < out_written[o];
+                    takes.push(Take { out: o as u16, operand: operand as u16, direct });
+                }
+            }
+        }
+        self.ins.iter_mut().for_each(|i| i.tile = tile(i.size));
+        self.outs.iter_mut().for_each(|o| o.tile = tile(o.ty.dtype.size()));
+        for constant in self.consts.iter_mut().filter(|c| c.tile.is_some()) {
+            constant.tile = Some(tile(TileType::of(constant.dtype).size()));
+        }
+
+        let (outs_at, consts_at) = (self.ins.len(), self.ins.len() + self.outs.len());
+        let registers_at = consts_at + self.consts.len();
+        let place = |spot: Spot| match spot {
+            Spot::In(i) => i as u16,
+            Spot::Out(o) => (outs_at + o) as u16,
+            Spot::Const(c) => (consts_at + c) as u16,
+            Spot::Reg(r) => (registers_at + assigned[r]) as u16,
+            Spot::Unused => 0,
+        };
+        let ops: Vec<TileOp> = self
+            .ops
+            .iter()
+            .map(|op| {
+                let [a, b, c] = op.operands.map(place);
+                TileOp { kernel: op.kernel, dst: place(op.dst), a, b, c }
+            })
+            .collect();
+        let reductions = self
+            .reductions
+            .into_iter()
+            .map(|(reduction, spot)| Reduction { source: place(spot), ..reduction })
+            .collect();
+        let (loops, order) = Fused::loops(&space, axes);
+        let natural = loops == Loops::Flat || is_row_major(&space, &order);
+        let mut outs = self.outs;
+        for out in outs.iter_mut().filter(|_| !natural) {
+            out.layout = packed_in(out.ty, &order);
+        }
+        Fused {
+            ins: self.ins,
+            outs,
+            reductions,
+            space,
+            numel: space.numel(),
+            order,
+            natural,
+            loops,
+            consts: self.consts,
+            ops,
+            registers,
+            tiles_bytes,
+            takes,
+            first_instr: self.step.instrs[0],
+            picos_per_element: self.picos.max(1),
+        }
+    }
+}
+
+/// Whether walking the axes in this order is walking row-major: axes of extent 1 may stand anywhere.
+fn is_row_major(space: &Shape, order: &[u8]) -> bool {
+    let wide: Vec<u8> = order.iter().copied().filter(|&a| space[a as usize] != 1).collect();
+    wide.is_sorted()
+}
+
+/// The layout of a value packed in the given order of axes.
+pub(super) fn packed_in(ty: TensorType, order: &[u8]) -> Layout {
+    let mut layout = Layout::packed(ty);
+    let mut stride = 1;
+    for &axis in order.iter().rev() {
+        layout.strides[axis as usize] = stride;
+        stride *= ty.shape[axis as usize].max(1) as i64;
+    }
+    layout
+}

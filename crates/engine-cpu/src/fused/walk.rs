@@ -1,0 +1,169 @@
+//! Reading a strided value in iteration order.
+
+use gt_ir::MAX_RANK;
+
+use crate::Layout;
+
+/// A value's axes in iteration order, outermost first, without those of extent 1, neighbours joined where the strides
+/// nest.
+#[derive(Clone, Copy)]
+pub struct Walk {
+    rank: usize,
+    extents: [usize; MAX_RANK],
+    strides: [i64; MAX_RANK],
+}
+
+impl Walk {
+    /// The walk over (extent, stride) pairs, outermost first.
+    #[inline]
+    pub fn new(axes: impl Iterator<Item = (usize, i64)>) -> Walk {
+        let mut walk = Walk { rank: 0, extents: [1; MAX_RANK], strides: [0; MAX_RANK] };
+        for (extent, stride) in axes {
+            if extent == 1 {
+                continue;
+            }
+            if walk.rank > 0 && walk.strides[walk.rank - 1] == stride * extent as i64 {
+                walk.extents[walk.rank - 1] *= extent;
+                walk.strides[walk.rank - 1] = stride;
+            } else {
+                walk.extents[walk.rank] = extent;
+                walk.strides[walk.rank] = stride;
+                walk.rank += 1;
+            }
+        }
+        walk
+    }
+
+    /// The walk over a layout in row-major order.
+    pub fn row_major(layout: &Layout) -> Walk {
+        Walk::new(layout.shape.iter().copied().zip(layout.strides.iter().copied()))
+    }
+
+    /// Whether the elements lie one after the other.
+    #[inline]
+    pub fn is_packed(&self) -> bool {
+        self.rank == 0 || (self.rank == 1 && self.strides[0] == 1)
+    }
+
+    /// Whether it is one element throughout.
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.rank == 0 || (self.rank == 1 && self.strides[0] == 0)
+    }
+
+    /// Whether neighbours in iteration order lie apart while other elements lie side by side.
+    pub fn is_transposed(&self) -> bool {
+        self.rank > 1 && self.strides[self.rank - 1].abs() > 1 && self.strides[..self.rank - 1].contains(&1)
+            && !self.strides[..self.rank].contains(&0)
+    }
+
+    /// Copies elements `start..start + count` of the walk to `dst`.
+    ///
+    /// # Safety
+    /// `first` is the walk's first element, of `size` bytes; all elements of the range are readable and `dst` takes
+    /// `count` of them.
+    pub unsafe fn copy(&self, first: *const u8, size: usize, start: usize, count: usize, dst: *mut u8) {
+        if count == 0 {
+            return;
+        }
+        // SAFETY: passed on; elements are aligned to their size because buffers are and offsets count elements.
+        unsafe {
+            match size {
+                1 => self.copy_elements::<u8>(first.cast(), start, count, dst.cast()),
+                2 => self.copy_elements::<u16>(first.cast(), start, count, dst.cast()),
+                4 => self.copy_elements::<u32>(first.cast(), start, count, dst.cast()),
+                _ => self.copy_elements::<u64>(first.cast(), start, count, dst.cast()),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Walk::copy`].
+    #[inline(always)]
+    unsafe fn copy_elements<T: Copy>(&self, first: *const T, start: usize, count: usize, mut dst: *mut T) {
+        if self.rank == 0 {
+            // SAFETY: one element is all there is.
+            unsafe { *dst = *first };
+            return;
+        }
+        let inner = self.rank - 1;
+        let mut index = [0usize; MAX_RANK];
+        let mut rest = start;
+        let mut at = first;
+        for axis in (0..self.rank).rev() {
+            index[axis] = rest % self.extents[axis];
+            rest /= self.extents[axis];
+            at = at.wrapping_offset(index[axis] as isize * self.strides[axis] as isize);
+        }
+        let (extent, stride) = (self.extents[inner], self.strides[inner] as isize);
+        let mut left = count;
+        loop {
+            let run = left.min(extent - index[inner]);
+            // SAFETY: `at` is element `index` of the walk and the run stays inside the innermost axis.
+            unsafe { copy_run(at, stride, run, dst) };
+            left -= run;
+            if left == 0 {
+                return;
+            }
+            // SAFETY: `dst` has room for `left` more.
+            dst = unsafe { dst.add(run) };
+            at = at.wrapping_offset(-(index[inner] as isize * stride));
+            index[inner] = 0;
+            for axis in (0..inner).rev() {
+                index[axis] += 1;
+                at = at.wrapping_offset(self.strides[axis] as isize);
+                if index[axis] < self.extents[axis] {
+                    break;
+                }
+                at = at.wrapping_offset(-(self.extents[axis] as isize * self.strides[axis] as isize));
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `run` elements `stride` apart are readable from `at` on, and `dst` takes as many.
+#[inline(always)]
+unsafe fn copy_run<T: Copy>(at: *const T, stride: isize, run: usize, dst: *mut T) {
+    // SAFETY: as promised by the caller; source and destination are different memory.
+    unsafe {
+        match stride {
+            1 if run >= 32 => std::ptr::copy_nonoverlapping(at, dst, run),
+            1 => (0..run).for_each(|i| *dst.wrapping_add(i) = *at.wrapping_add(i)),
+            0 => {
+                let value = *at;
+                (0..run).for_each(|i| *dst.wrapping_add(i) = value);
+            }
+            _ => (0..run).for_each(|i| *dst.wrapping_add(i) = *at.wrapping_offset(i as isize * stride)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_any_range_of_any_walk() {
+        let source: Vec<u32> = (0..1000).collect();
+        let axes: &[&[(usize, i64)]] =
+            &[&[(4, 5), (5, 1)], &[(5, 1), (4, 5)], &[(3, 0), (4, 1)], &[(3, 7), (2, 0), (5, -1)], &[(2, 50), (3, 10), (4, 2)]];
+        for axes in axes {
+            let mut expected = vec![500i64];
+            for &(extent, stride) in *axes {
+                expected = expected.iter().flat_map(|&o| (0..extent as i64).map(move |i| o + i * stride)).collect();
+            }
+            let walk = Walk::new(axes.iter().copied());
+            for start in 0..expected.len() {
+                for end in start..=expected.len() {
+                    let mut out = vec![0u32; end - start];
+                    // SAFETY: offsets stay between 400 and 700.
+                    unsafe { walk.copy(source.as_ptr().add(500).cast(), 4, start, end - start, out.as_mut_ptr().cast()) };
+                    let want: Vec<u32> = expected[start..end].iter().map(|&o| o as u32).collect();
+                    assert_eq!(out, want, "{axes:?} {start}..{end}");
+                }
+            }
+        }
+    }
+}

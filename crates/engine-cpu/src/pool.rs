@@ -1,0 +1,200 @@
+//! Threads that help with one piece of work at a time.
+//!
+//! A run is open while the caller takes chunks. Helpers that see it open join, take chunks too, and leave. When the
+//! caller finds no chunk left it closes the run and waits for those who joined, and only for them: a helper
+//! that was asleep and comes late finds the run closed and costs nothing.
+//!
+//! POOL-1: `job` is written by the caller only while the run is closed and nobody is inside (`left == joined`); a
+//! helper reads it only between joining and leaving.
+//! POOL-2: `state` holds the run's number, whether it is open, and how many joined. Joining is a compare-and-swap
+//! on the whole word, so nobody joins a closed run or mistakes one run for another.
+//! POOL-3: nobody spins longer than [`SPIN`]: on two cores a spinning helper starves the thread that records.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long a thread looks for work, or for the end of it, before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+
+const OPEN: u64 = 1 << 31;
+const JOINED: u64 = OPEN - 1;
+const RUN: u64 = 1 << 32;
+
+/// A fixed set of helper threads.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let pool = gt_engine_cpu::pool::Pool::new(2);
+/// let sum = AtomicUsize::new(0);
+/// pool.run(10, &|i| { sum.fetch_add(i, Ordering::Relaxed); });
+/// assert_eq!(sum.into_inner(), 45);
+/// ```
+pub struct Pool {
+    shared: Arc<Shared>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: AtomicU64,
+    left: AtomicU64,
+    next: AtomicUsize,
+    busy: AtomicBool,
+    ending: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    job: UnsafeCell<Job>,
+}
+
+/// What a run works on. The lifetime of `work` is erased; POOL-1 keeps it inside the call to `run`.
+struct Job {
+    work: *const (dyn Fn(usize) + Sync),
+    chunks: usize,
+    caller: Thread,
+}
+
+// SAFETY: `job` is handed over through `state` as POOL-1 says; `work` is Sync, everything else is atomic or locked.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Pool {
+    /// A pool in which `threads` threads work: the caller and `threads - 1` helpers.
+    pub fn new(threads: usize) -> Pool {
+        let shared = Arc::new(Shared {
+            state: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
+            busy: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            panic: Mutex::new(None),
+            job: UnsafeCell::new(Job { work: &|_| (), chunks: 0, caller: thread::current() }),
+        });
+        // A helper that cannot be started is one fewer: results do not depend on how many there are.
+        let helpers = (1..threads)
+            .filter_map(|i| {
+                let shared = shared.clone();
+                thread::Builder::new().name(format!("gt-cpu-{i}")).spawn(move || shared.help()).ok()
+            })
+            .collect();
+        Pool { shared, helpers }
+    }
+
+    /// How many threads work on a run, the caller included.
+    pub fn threads(&self) -> usize {
+        self.helpers.len() + 1
+    }
+
+    /// Calls `f(0..chunks)`, each once, on the caller and the helpers; returns when all calls have. A panic in `f` is
+    /// raised here. Calls from inside `f`, or from a second thread while a run is on, do all the work themselves.
+    pub fn run(&self, chunks: usize, f: &(dyn Fn(usize) + Sync)) {
+        if self.helpers.is_empty() || chunks <= 1 || self.shared.busy.swap(true, Ordering::Acquire) {
+            (0..chunks).for_each(f);
+            return;
+        }
+        let shared = &*self.shared;
+        // SAFETY: only the lifetime changes, and `finish` returns when nobody uses `work` any more.
+        let work: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(f) };
+        // SAFETY: the run is closed and nobody is inside: the previous one waited for that (POOL-1).
+        unsafe { *shared.job.get() = Job { work, chunks, caller: thread::current() } };
+        shared.next.store(0, Ordering::Relaxed);
+        shared.left.store(0, Ordering::Relaxed);
+        let run = (shared.state.load(Ordering::Relaxed) & !(RUN - 1)).wrapping_add(RUN);
+        shared.state.store(run | OPEN, Ordering::Release);
+        for helper in self.helpers.iter().take(chunks - 1) {
+            helper.thread().unpark();
+        }
+        shared.take_chunks(f, chunks);
+        shared.finish();
+        let panic = shared.panic.lock().take();
+        shared.busy.store(false, Ordering::Release);
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        for helper in self.helpers.drain(..) {
+            helper.thread().unpark();
+            // A helper catches what it runs, so there is no panic to pass on.
+            let _ = helper.join();
+        }
+    }
+}
+
+impl Shared {
+    fn take_chunks(&self, work: &(dyn Fn(usize) + Sync), chunks: usize) {
+        loop {
+            let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+            if chunk >= chunks {
+                return;
+            }
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(chunk))) {
+                self.panic.lock().get_or_insert(payload);
+                self.next.store(chunks, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Closes the run and waits for those who joined it.
+    fn finish(&self) {
+        let joined = self.state.fetch_and(!OPEN, Ordering::AcqRel) & JOINED;
+        let done = || self.left.load(Ordering::Acquire) == joined;
+        if !spin_until(done) {
+            while !done() {
+                thread::park();
+            }
+        }
+    }
+
+    fn help(&self) {
+        let mut last_run = 0;
+        loop {
+            let fresh = |state: u64| state & OPEN != 0 && state / RUN != last_run;
+            let ready = || self.ending.load(Ordering::Acquire) || fresh(self.state.load(Ordering::Relaxed));
+            if !spin_until(ready) {
+                thread::park();
+                continue;
+            }
+            if self.ending.load(Ordering::Acquire) {
+                return;
+            }
+            let state = self.state.load(Ordering::Relaxed);
+            if !fresh(state) || self.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            last_run = state / RUN;
+            // SAFETY: this thread joined, so the caller waits for it and `job` stays as it is (POOL-1).
+            let job = unsafe { &*self.job.get() };
+            let caller = job.caller.clone();
+            // SAFETY: `work` outlives the run, which does not end before this thread leaves.
+            self.take_chunks(unsafe { &*job.work }, job.chunks);
+            self.left.fetch_add(1, Ordering::Release);
+            caller.unpark();
+        }
+    }
+}
+
+/// Looks for at most [`SPIN`]; whether it was found.
+fn spin_until(done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        for _ in 0..32 {
+            if done() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if start.elapsed() > SPIN {
+            return done();
+        }
+    }
+}

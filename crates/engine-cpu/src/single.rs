@@ -1,0 +1,208 @@
+//! Steps of one instruction that is not elementwise: views, which only make layouts, and calls into
+//! [`crate::kernels`].
+//!
+//! SINGLE-1: a kernel that changes a part of its first operand writes in place when the step may take the operand over
+//! (PLAN-3) and into a copy otherwise. The operand leaves its slot only when the kernel has succeeded.
+
+use std::sync::Arc;
+
+use gt_ir::ops::{Slice, UpdateSlice};
+use gt_ir::{Bytes, DType, Failure, FailureKind, Instr, Op, Scalar, Shape, Steps, TensorType};
+use gt_plan::{Slot, Step};
+use smallvec::{SmallVec, smallvec};
+
+use crate::Layout;
+use crate::buffer::CpuBuffer;
+use crate::engine::Context;
+use crate::fused::Slots;
+use crate::kernels::{self, Dst, Src};
+
+type Results = SmallVec<[CpuBuffer; 2]>;
+
+/// One step with all it needs.
+struct Single<'a> {
+    cx: &'a Context<'a>,
+    step: &'a Step,
+    instr: &'a Instr,
+    scalars: &'a [Scalar],
+}
+
+/// Computes the results of a step's instruction. Its inputs are there and not poisoned.
+pub(crate) fn run(cx: &Context<'_>, step: &Step, instr: &Instr, payload: usize, slots: &mut Slots) -> Result<Results, Failure> {
+    let single = Single { cx, step, instr, scalars: cx.plan.scalars(step.instrs[0], cx.immediates) };
+    let pool = cx.pool;
+    match &instr.op {
+        Op::Upload(_) => single.upload(cx.immediates.uploads.get(payload)),
+        Op::Reshape(op) => single.reshape(slots, &op.shape),
+        Op::Permute(op) => single.view(slots, |layout| layout.permute(&op.perm)),
+        Op::Broadcast(op) => single.view(slots, |layout| layout.broadcast(&op.shape)),
+        Op::Slice(op) => single.slice(slots, op),
+        Op::Iota(_) => single.make(|_, outs| {
+            kernels::iota(pool, outs[0], single.scalars[0], single.scalars[1]);
+            Ok(())
+        }, slots),
+        Op::Random(op) => single.make(|_, outs| kernels::random(pool, outs[0], op.kind, single.scalars), slots),
+        Op::ArgReduce(op) => single.make(|ins, outs| {
+            kernels::arg_reduce(pool, ins[0], outs[0], op.axis as usize, op.kind);
+            Ok(())
+        }, slots),
+        Op::Scan(op) => single.make(|ins, outs| {
+            kernels::scan(pool, ins[0], outs[0], op.axis as usize, op.kind, op.reverse);
+            Ok(())
+        }, slots),
+        Op::Sort(op) => single.make(|ins, outs| {
+            kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending);
+            Ok(())
+        }, slots),
+        Op::Matmul(_) => single.make(|ins, outs| {
+            kernels::matmul(pool, ins[0], ins[1], outs[0]);
+            Ok(())
+        }, slots),
+        Op::Pad(op) => single.make(|ins, outs| {
+            kernels::pad(pool, ins[0], outs[0], &op.low, single.scalars[0]);
+            Ok(())
+        }, slots),
+        Op::Concat(op) => single.make(|ins, outs| {
+            kernels::concat(pool, ins, outs[0], op.axis as usize);
+            Ok(())
+        }, slots),
+        Op::Take(op) => single.make(|ins, outs| kernels::take(pool, ins[0], ins[1], outs[0], op.axis as usize), slots),
+        Op::Gather(op) => single.make(|ins, outs| kernels::gather(pool, ins[0], ins[1], outs[0], op.axis as usize), slots),
+        Op::UpdateSlice(op) => single.update_slice(slots, op),
+        Op::Put(op) => {
+            single.update(slots, |ins, out| kernels::put(pool, ins[1], ins[2], out, op.axis as usize, op.mode))
+        }
+        Op::Scatter(op) => {
+            single.update(slots, |ins, out| kernels::scatter(pool, ins[1], ins[2], out, op.axis as usize, op.mode))
+        }
+        Op::Fill(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Reduce(_) => {
+            unreachable!("{} runs as a fused step", instr.op.display_name())
+        }
+        Op::Write(_) => unreachable!("the engine runs writes itself"),
+    }
+}
+
+impl Single<'_> {
+    fn operand<'s>(&self, slots: &'s Slots, i: usize) -> &'s CpuBuffer {
+        match &slots[self.instr.ins[i].0 as usize] {
+            Some(Ok(buffer)) => buffer,
+            Some(Err(_)) | None => panic!("input {i} of {} is not there", self.instr.op.display_name()),
+        }
+    }
+
+    fn sources(&self, slots: &Slots) -> SmallVec<[Src; 3]> {
+        (0..self.instr.ins.len())
+            .map(|i| {
+                let buffer = self.operand(slots, i);
+                Src { ptr: buffer.storage.ptr(), layout: buffer.layout }
+            })
+            .collect()
+    }
+
+    fn out_type(&self, i: usize) -> TensorType {
+        self.cx.plan.types[self.instr.outs[i].0 as usize]
+    }
+
+    fn fresh(&self, ty: TensorType) -> Result<CpuBuffer, Failure> {
+        Ok(CpuBuffer { storage: Arc::new(self.cx.allocator.allocate(ty.bytes())?), layout: Layout::packed(ty) })
+    }
+
+    /// Fresh results, filled by a kernel.
+    fn make(&self, kernel: impl FnOnce(&[Src], &[Dst]) -> Result<(), Failure>, slots: &Slots) -> Result<Results, Failure> {
+        let results: Results =
+            (0..self.instr.outs.len()).map(|i| self.fresh(self.out_type(i))).collect::<Result<_, _>>()?;
+        let outs: SmallVec<[Dst; 2]> =
+            results.iter().map(|b| Dst { ptr: b.storage.ptr(), layout: b.layout }).collect();
+        kernel(&self.sources(slots), &outs)?;
+        Ok(results)
+    }
+
+    /// The first operand with a part of it changed by a kernel (SINGLE-1).
+    fn update(&self, slots: &mut Slots, kernel: impl FnOnce(&[Src], Dst) -> Result<(), Failure>) -> Result<Results, Failure> {
+        let sources = self.sources(slots);
+        let slot = self.instr.ins[0].0 as Slot;
+        if self.step.takes.contains(&slot)
+            && let Some(Ok(buffer)) = &mut slots[slot as usize]
+        {
+            let whole = buffer.layout.offset == 0
+                && buffer.layout.is_packed()
+                && buffer.storage.len_bytes() == buffer.layout.ty().bytes();
+            if whole && Arc::get_mut(&mut buffer.storage).is_some() {
+                let layout = Layout::packed(buffer.layout.ty());
+                kernel(&sources, Dst { ptr: buffer.storage.ptr(), layout })?;
+                let taken = slots[slot as usize].take().and_then(Result::ok);
+                return Ok(taken.map(|buffer| CpuBuffer { layout, ..buffer }).into_iter().collect());
+            }
+        }
+        let copy = self.packed_copy(self.operand(slots, 0))?;
+        kernel(&sources, Dst { ptr: copy.storage.ptr(), layout: copy.layout })?;
+        Ok(smallvec![copy])
+    }
+
+    fn packed_copy(&self, buffer: &CpuBuffer) -> Result<CpuBuffer, Failure> {
+        let copy = self.fresh(buffer.layout.ty())?;
+        let src = Src { ptr: buffer.storage.ptr(), layout: buffer.layout };
+        kernels::copy(self.cx.pool, src, Dst { ptr: copy.storage.ptr(), layout: copy.layout });
+        Ok(copy)
+    }
+
+    fn view(&self, slots: &Slots, change: impl FnOnce(&Layout) -> Layout) -> Result<Results, Failure> {
+        let buffer = self.operand(slots, 0);
+        Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout: change(&buffer.layout) }])
+    }
+
+    /// A view where the strides allow it, a packed copy otherwise.
+    fn reshape(&self, slots: &Slots, shape: &Shape) -> Result<Results, Failure> {
+        let buffer = self.operand(slots, 0);
+        if let Some(layout) = buffer.layout.reshape(shape) {
+            return Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout }]);
+        }
+        let mut copy = self.packed_copy(buffer)?;
+        copy.layout = Layout::packed(self.out_type(0));
+        Ok(smallvec![copy])
+    }
+
+    fn slice(&self, slots: &Slots, op: &Slice) -> Result<Results, Failure> {
+        let buffer = self.operand(slots, 0);
+        let layout = self.slice_layout(&buffer.layout, &op.sizes, &op.steps)?;
+        Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout }])
+    }
+
+    fn update_slice(&self, slots: &mut Slots, op: &UpdateSlice) -> Result<Results, Failure> {
+        let sizes = self.operand(slots, 1).layout.shape;
+        // Looked at before anything is copied or written.
+        self.slice_layout(&self.operand(slots, 0).layout, &sizes, &op.steps)?;
+        let starts: SmallVec<[i64; 8]> = self.scalars.iter().map(|s| s.as_i64()).collect();
+        self.update(slots, |ins, out| kernels::update_slice(self.cx.pool, ins[1], out, &starts, &op.steps))
+    }
+
+    /// The part of a layout that the instruction's scalars and these sizes and steps name.
+    fn slice_layout(&self, layout: &Layout, sizes: &Shape, steps: &Steps) -> Result<Layout, Failure> {
+        let starts: SmallVec<[i64; 8]> = self.scalars.iter().map(|s| s.as_i64()).collect();
+        layout.slice(sizes, &starts, steps).ok_or_else(|| {
+            let (name, shape) = (self.instr.op.display_name(), layout.shape);
+            let message = format!("{name}: {sizes} elements from {starts:?} on, {steps} apart, do not fit shape {shape}");
+            Failure::new(FailureKind::Value, message)
+        })
+    }
+
+    fn upload(&self, payload: Option<&Bytes>) -> Result<Results, Failure> {
+        let ty = self.out_type(0);
+        let have = payload.map_or(0, |p| p.len());
+        let Some(payload) = payload.filter(|p| p.len() == ty.bytes()) else {
+            let message = format!("an upload of {ty} needs {} bytes, got {have}", ty.bytes());
+            return Err(Failure::new(FailureKind::Value, message));
+        };
+        let out = self.fresh(ty)?;
+        // SAFETY: the storage is fresh, has room for all of the payload, and nobody else knows it.
+        let bytes = unsafe {
+            std::ptr::copy_nonoverlapping(payload.as_ptr(), out.storage.ptr(), payload.len());
+            std::slice::from_raw_parts_mut(out.storage.ptr(), payload.len())
+        };
+        if ty.dtype == DType::Bool {
+            // A bool byte is 0 or 1 from here on, whatever came by wire.
+            bytes.iter_mut().for_each(|b| *b = (*b != 0) as u8);
+        }
+        Ok(smallvec![out])
+    }
+}

@@ -1,0 +1,43 @@
+//! The suite every engine must pass, part by part so that they run beside each other.
+
+use gt_engine::{Late, conformance};
+use gt_engine_cpu::{Config, CpuEngine};
+
+fn engine(threads: usize) -> CpuEngine {
+    CpuEngine::new(Config { threads, memory_limit_bytes: 1 << 30 })
+}
+
+#[test]
+fn op_table() {
+    conformance::op_table(&mut engine(2));
+}
+
+#[test]
+fn special_values_of_rows() {
+    conformance::special_values_of_rows(&mut engine(2));
+}
+
+#[test]
+fn fused_chains() {
+    conformance::fused_chains(&mut engine(2));
+}
+
+#[test]
+fn fused_reductions() {
+    conformance::fused_reductions(&mut engine(2));
+}
+
+#[test]
+fn fused_random_programs() {
+    conformance::fused_random_programs(&mut engine(2), 400);
+}
+
+#[test]
+fn semantics() {
+    conformance::semantics(&|| engine(2));
+}
+
+#[test]
+fn everything_through_an_engine_that_finishes_late() {
+    conformance::run_all(|| Late::new(engine(2), 7));
+}

@@ -1,0 +1,36 @@
+//! What every engine must pass, as functions that panic with the op, the sample and the dtype.
+//!
+//! An engine's tests call [`run_all`], or the parts by name so that they run beside each other:
+//! ```no_run
+//! use gt_engine::{Reference, conformance};
+//! conformance::run_all(Reference::new);
+//! ```
+//! The suite builds its plans by hand ([`PlanBuilder`]) and judges results by the reference engine
+//! ([`compare`]). The builder leaves decoys where an engine must not look: a plan's own scalars and sites.
+
+pub mod compare;
+mod fusion;
+mod gradient;
+mod plans;
+mod semantics;
+mod table;
+mod values;
+
+pub use fusion::{fused_chains, fused_random_programs, fused_reductions};
+pub use gradient::{Eager, check_gradients};
+pub use plans::{Built, Collector, Grouping, Outcome, PlanBuilder, run_plan, single_plan, start, upload, within};
+pub use semantics::semantics;
+pub use table::{op_table, special_values_of_rows};
+pub use values::{SplitMix, make_input, make_values, special_values};
+
+use crate::engine::Engine;
+
+/// The whole suite.
+pub fn run_all<E: Engine>(make: impl Fn() -> E) {
+    op_table(&mut make());
+    special_values_of_rows(&mut make());
+    fused_chains(&mut make());
+    fused_reductions(&mut make());
+    fused_random_programs(&mut make(), 200);
+    semantics(&make);
+}

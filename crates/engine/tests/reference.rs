@@ -1,0 +1,37 @@
+//! The suite on the reference engine: the reference agrees with itself however plans are cut, and the suite is sound.
+
+use std::time::Duration;
+
+use gt_engine::conformance::{self, within};
+use gt_engine::Reference;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn op_table() {
+    within(LIMIT, || conformance::op_table(&mut Reference::new()));
+}
+
+#[test]
+fn special_values() {
+    within(LIMIT, || conformance::special_values_of_rows(&mut Reference::new()));
+}
+
+#[test]
+fn fused_steps() {
+    within(LIMIT, || {
+        conformance::fused_chains(&mut Reference::new());
+        conformance::fused_reductions(&mut Reference::new());
+        conformance::fused_random_programs(&mut Reference::new(), 200);
+    });
+}
+
+#[test]
+fn semantics() {
+    within(LIMIT, || conformance::semantics(&Reference::new));
+}
+
+#[test]
+fn gradients() {
+    within(LIMIT, conformance::check_gradients);
+}

@@ -1,0 +1,175 @@
+//! The variables a session is started with. Read once, at the first op; a value that does not parse is an error.
+
+use std::path::PathBuf;
+
+use gt_client::{Error, Result};
+
+use crate::memory_limit;
+
+/// Which engine runs instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The fast CPU engine.
+    Cpu,
+    /// The slow engine that defines every op.
+    Reference,
+}
+
+/// When plans are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compile {
+    /// What repeats.
+    Auto,
+    /// Every window at first sight.
+    Always,
+    /// Op by op: no fusion, no templates.
+    Off,
+}
+
+/// The settings of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `GT_BACKEND`.
+    pub backend: Backend,
+    /// `GT_COMPILE` and `GT_AUTO_COMPILE`.
+    pub compile: Compile,
+    /// `GT_CLIENT_BATCH_SIZE`.
+    pub client_batch_size: Option<usize>,
+    /// `GT_WORKER_BATCH_SIZE`.
+    pub worker_batch_size: Option<usize>,
+    /// `GT_HOTPATH_THRESHOLD`.
+    pub hotpath_threshold: u64,
+    /// `GT_NUM_THREADS`.
+    pub threads: Option<usize>,
+    /// `GT_MEMORY_LIMIT`, in bytes.
+    pub memory_limit: u64,
+    /// `GT_INSTRUCTION_LOG`.
+    pub instruction_log: Option<PathBuf>,
+    /// `GT_VERBOSE`.
+    pub verbose: bool,
+    /// `GT_DEBUG_CLIENT`.
+    pub debug_client: bool,
+    /// `GT_DEBUG_WORKER`.
+    pub debug_worker: bool,
+    /// `GT_DEBUG_COMPILE`.
+    pub debug_compile: bool,
+}
+
+/// Looks up a variable; tests pass their own.
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn wrong(name: &str, value: &str, expected: &str) -> Error {
+    Error::Value(format!("{name}={value:?} is not valid: expected {expected}"))
+}
+
+/// A variable that is set and not empty.
+fn text(get: Lookup<'_>, name: &str) -> Option<String> {
+    get(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+}
+
+fn flag(get: Lookup<'_>, name: &str) -> Result<Option<bool>> {
+    text(get, name)
+        .map(|v| match v.to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" | "on" => Ok(true),
+            "0" | "false" | "no" | "off" => Ok(false),
+            _ => Err(wrong(name, &v, "0 or 1")),
+        })
+        .transpose()
+}
+
+fn count(get: Lookup<'_>, name: &str) -> Result<Option<usize>> {
+    text(get, name)
+        .map(|v| match v.parse::<usize>() {
+            Ok(n) if n >= 1 => Ok(n),
+            _ => Err(wrong(name, &v, "a whole number from 1 up")),
+        })
+        .transpose()
+}
+
+impl Config {
+    /// The settings of this process's environment.
+    ///
+    /// # Errors
+    /// When a variable does not parse; the error names it.
+    pub fn from_env() -> Result<Config> {
+        Config::read(&|name| std::env::var(name).ok())
+    }
+
+    fn read(get: Lookup<'_>) -> Result<Config> {
+        let backend = match text(get, "GT_BACKEND").as_deref() {
+            None | Some("auto" | "cpu") => Backend::Cpu,
+            Some("reference") => Backend::Reference,
+            Some("cuda") => {
+                return Err(Error::Value("GT_BACKEND=cuda: this build of GT has no CUDA engine; use auto, cpu or reference".into()));
+            }
+            Some(other) => return Err(wrong("GT_BACKEND", other, "auto, cpu, cuda or reference")),
+        };
+        let auto = flag(get, "GT_AUTO_COMPILE")?;
+        let compile = match (flag(get, "GT_COMPILE")?, auto) {
+            (Some(true), _) => Compile::Always,
+            (Some(false), Some(true)) => Compile::Auto,
+            (Some(false), _) => Compile::Off,
+            (None, _) => Compile::Auto,
+        };
+        // Without automatic compilation windows are still planned, but never compiled.
+        let never = auto == Some(false) && compile == Compile::Auto;
+        let memory_limit = match text(get, "GT_MEMORY_LIMIT") {
+            Some(v) => memory_limit::parse(&v)
+                .ok_or_else(|| wrong("GT_MEMORY_LIMIT", &v, "bytes, such as 4GiB, 500MB or 80%"))?,
+            None => memory_limit::available() / 10 * 9,
+        };
+        Ok(Config {
+            backend,
+            compile,
+            client_batch_size: count(get, "GT_CLIENT_BATCH_SIZE")?,
+            worker_batch_size: count(get, "GT_WORKER_BATCH_SIZE")?,
+            hotpath_threshold: if never { u64::MAX } else { count(get, "GT_HOTPATH_THRESHOLD")?.unwrap_or(5) as u64 },
+            threads: count(get, "GT_NUM_THREADS")?,
+            memory_limit,
+            instruction_log: text(get, "GT_INSTRUCTION_LOG").map(PathBuf::from),
+            verbose: flag(get, "GT_VERBOSE")?.unwrap_or(false),
+            debug_client: flag(get, "GT_DEBUG_CLIENT")?.unwrap_or(false),
+            debug_worker: flag(get, "GT_DEBUG_WORKER")?.unwrap_or(false),
+            debug_compile: flag(get, "GT_DEBUG_COMPILE")?.unwrap_or(false),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(vars: &[(&str, &str)]) -> Result<Config> {
+        Config::read(&|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()))
+    }
+
+    #[test]
+    fn defaults_are_automatic() {
+        let c = read(&[]).unwrap();
+        assert_eq!((c.backend, c.compile, c.hotpath_threshold), (Backend::Cpu, Compile::Auto, 5));
+    }
+
+    #[test]
+    fn an_explicit_auto_compile_wins_over_compile_off() {
+        assert_eq!(read(&[("GT_COMPILE", "0")]).unwrap().compile, Compile::Off);
+        assert_eq!(read(&[("GT_COMPILE", "0"), ("GT_AUTO_COMPILE", "1")]).unwrap().compile, Compile::Auto);
+    }
+
+    #[test]
+    fn a_wrong_value_names_its_variable() {
+        for (name, value) in [
+            ("GT_BACKEND", "gpu"),
+            ("GT_CLIENT_BATCH_SIZE", "0"),
+            ("GT_CLIENT_BATCH_SIZE", "many"),
+            ("GT_COMPILE", "maybe"),
+            ("GT_NUM_THREADS", "-1"),
+            ("GT_MEMORY_LIMIT", "lots"),
+            ("GT_VERBOSE", "2"),
+            ("GT_DEBUG_CLIENT", "x"),
+            ("GT_DEBUG_WORKER", "x"),
+        ] {
+            let message = read(&[(name, value)]).unwrap_err().to_string();
+            assert!(message.contains(name) && message.contains(value), "{message}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! GT for Rust programs: tensors that record, and a worker in this process that runs them.
+//!
+//! ```
+//! # fn main() -> gt::Result<()> {
+//! gt::install();
+//! let x = gt::Tensor::randn(&[4, 3], None, None)?;
+//! let y = x.matmul(&x.transpose(0, 1)?)?.sum(&[], false, None)?;
+//! println!("{}", y.item()?.as_f64());
+//! # Ok(())
+//! # }
+//! ```
+//! The first op starts the worker; `install` says how. Variables (`GT_BACKEND`, `GT_NUM_THREADS`, …) are read then.
+
+mod config;
+mod embedded;
+mod memory_limit;
+mod threads;
+
+pub use config::{Backend, Compile, Config};
+pub use embedded::{empty_cache, install, memory, on_start, shutdown, stats};
+pub use gt_client::*;
+pub use gt_worker::{Memory, WorkerStats};
+pub use threads::{num_threads, set_num_threads};

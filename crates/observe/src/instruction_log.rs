@@ -1,0 +1,201 @@
+//! The instruction log: one line an event, seven columns.
+//!
+//! ```text
+//!   0.123456s | #0042 | RECV         | CLIENT:127.0.0.1:53124 | BinaryOp        |     117B | result=42 op=add left=0 right=1
+//! ```
+//! LOG-1: the source and the command are one word each, so that columns can be cut by spaces.
+//! LOG-2: lines of one log are numbered without gaps in the order they are written.
+
+use std::fmt::{self, Display};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A peer came.
+    Connect,
+    /// A peer went.
+    Disconnect,
+    /// An instruction arrived.
+    Recv,
+    /// Something was sent to a client.
+    Send,
+    /// Something was sent to a worker.
+    WorkerSend,
+    /// Something came from a worker.
+    WorkerRecv,
+    /// A plan ran.
+    Exec,
+    /// A plan was compiled.
+    Compile,
+    /// A known template was run again.
+    Replay,
+    /// Something failed.
+    Error,
+}
+
+impl Event {
+    /// The word in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Event::Connect => "CONNECT",
+            Event::Disconnect => "DISCONNECT",
+            Event::Recv => "RECV",
+            Event::Send => "SEND",
+            Event::WorkerSend => "WORKER_SEND",
+            Event::WorkerRecv => "WORKER_RECV",
+            Event::Exec => "EXEC",
+            Event::Compile => "COMPILE",
+            Event::Replay => "REPLAY",
+            Event::Error => "ERROR",
+        }
+    }
+}
+
+/// Bytes as people read them: `137B`, `12.3KB`, `3.81MB`.
+pub fn format_size(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut size = bytes as f64;
+    let mut unit = "B";
+    for next in ["KB", "MB", "GB", "TB"] {
+        size /= 1024.0;
+        unit = next;
+        if size < 999.5 {
+            break;
+        }
+    }
+    let digits = if size < 9.995 {
+        2
+    } else if size < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{size:.digits$}{unit}")
+}
+
+struct Inner {
+    out: Box<dyn Write + Send>,
+    sequence: u64,
+}
+
+/// Writes the log. Whoever logs holds an `Option` of it: without one, nothing is formatted.
+pub struct InstructionLog {
+    inner: Mutex<Inner>,
+    start: Instant,
+}
+
+impl fmt::Debug for InstructionLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InstructionLog")
+    }
+}
+
+impl InstructionLog {
+    /// A log in a new file.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self::to(Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?))))
+    }
+
+    /// A log to any writer.
+    pub fn to(out: Box<dyn Write + Send>) -> Self {
+        InstructionLog { inner: Mutex::new(Inner { out, sequence: 0 }), start: Instant::now() }
+    }
+
+    /// Writes one line.
+    pub fn write(&self, event: Event, source: &str, command: &str, size_bytes: u64, details: impl Display) {
+        let mut inner = self.lock();
+        let (seconds, sequence) = (self.start.elapsed().as_secs_f64(), inner.sequence);
+        inner.sequence += 1;
+        // A full disk must not stop the program that is being watched.
+        let _ = writeln!(
+            inner.out,
+            "{seconds:>10.6}s | #{sequence:04} | {:<12} | {source:<22} | {command:<15} | {:>8} | {details}",
+            event.name(),
+            format_size(size_bytes),
+        );
+    }
+
+    /// Hands everything written so far to the system.
+    pub fn flush(&self) {
+        let _ = self.lock().out.flush();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while a line was written leaves at worst half a line.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for InstructionLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sheet(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sheet {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_are_aligned_like_the_examples() {
+        let sheet = Sheet::default();
+        let log = InstructionLog::to(Box::new(sheet.clone()));
+        for _ in 0..42 {
+            log.write(Event::Recv, "x", "x", 0, "");
+        }
+        let details = "result=42 op=add left=0 right=1";
+        log.write(Event::Recv, "CLIENT:127.0.0.1:53124", "BinaryOp", 117, details);
+        log.write(Event::WorkerSend, "WORKER:worker_0", "WorkerBinaryOp", 152, "op=add result=42");
+        let text = String::from_utf8(sheet.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let examples = [
+            "  0.123456s | #0042 | RECV         | CLIENT:127.0.0.1:53124 | BinaryOp        |     117B | result=42 op=add left=0 right=1",
+            "  0.125012s | #0043 | WORKER_SEND  | WORKER:worker_0        | WorkerBinaryOp  |     152B | op=add result=42",
+        ];
+        for (line, example) in lines[42..].iter().zip(examples) {
+            assert_eq!(line[11..], example[11..]);
+            assert_eq!(line.find('s'), example.find('s'));
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(words[8], example.split_whitespace().nth(8).unwrap());
+        }
+    }
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let cases = [
+            (0, "0B"),
+            (137, "137B"),
+            (999, "999B"),
+            (1023, "1023B"),
+            (1024, "1.00KB"),
+            (12_595, "12.3KB"),
+            (3_995_075, "3.81MB"),
+            (1 << 30, "1.00GB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(format_size(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Plans kept for when their window comes again.
+//!
+//! CACHE-1: at most `capacity` plans are held; the one unused for longest goes first.
+//! CACHE-2: a hit is a match of the exact hash *and* of the counts a run is indexed by, so that not even a
+//! collision of hashes makes an engine read out of bounds.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use gt_ir::{Digest, Window};
+
+use crate::build::{Built, build_from};
+use crate::fuse::Grouping;
+use crate::{Canonical, Plan, PlanError, PlanOptions};
+
+/// Digests are well mixed already: their low half is the hash.
+#[derive(Clone, Copy, Default)]
+pub struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.0 = self.0.rotate_left(8) ^ b as u64;
+        }
+    }
+    fn write_u8(&mut self, n: u8) {
+        self.0 = self.0.rotate_left(1) ^ n as u64;
+    }
+    fn write_u128(&mut self, n: u128) {
+        self.0 ^= n as u64;
+    }
+}
+
+/// A map keyed by digests.
+pub type DigestMap<V> = HashMap<Digest, V, BuildHasherDefault<DigestHasher>>;
+
+/// A plan with what an engine made of it.
+pub struct Cached<P> {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// What the engine prepared.
+    pub program: Arc<P>,
+    /// How it was made.
+    pub options: PlanOptions,
+    /// How often it was found.
+    pub hits: u64,
+    scalars: usize,
+    last_used: u64,
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Windows whose plan was there.
+    pub hits: u64,
+    /// Windows whose plan had to be made.
+    pub misses: u64,
+    /// Misses that found the grouping of a window of the same structure.
+    pub structure_hits: u64,
+}
+
+/// Plans by exact hash, groupings by structure hash.
+pub struct PlanCache<P> {
+    plans: DigestMap<Cached<P>>,
+    groupings: DigestMap<Arc<Grouping>>,
+    capacity: usize,
+    clock: u64,
+    counts: CacheCounts,
+}
+
+impl<P> Default for PlanCache<P> {
+    fn default() -> Self {
+        PlanCache::new(512)
+    }
+}
+
+impl<P> PlanCache<P> {
+    /// A cache of at most `capacity` plans.
+    pub fn new(capacity: usize) -> Self {
+        PlanCache {
+            plans: DigestMap::default(),
+            groupings: DigestMap::default(),
+            capacity: capacity.max(1),
+            clock: 0,
+            counts: CacheCounts::default(),
+        }
+    }
+
+    /// The plan of a window, if it is there. Counts.
+    pub fn get(&mut self, window: &Window, canonical: &Canonical) -> Option<&mut Cached<P>> {
+        self.clock += 1;
+        let found = self.plans.get_mut(&canonical.hash.exact).filter(|cached| {
+            cached.plan.inputs == canonical.inputs.len()
+                && cached.plan.instrs.len() == window.instrs.len()
+                && cached.plan.types.len() == canonical.inputs.len() + canonical.dead.len()
+                && cached.scalars == canonical.scalars
+        });
+        match found {
+            Some(cached) => {
+                self.counts.hits += 1;
+                cached.hits += 1;
+                cached.last_used = self.clock;
+                Some(cached)
+            }
+            None => {
+                self.counts.misses += 1;
+                None
+            }
+        }
+    }
+
+    /// Makes the plan of a window, with a known grouping if the structure was seen. Does not keep the plan.
+    pub fn plan(&mut self, window: &Window, canonical: &Canonical, options: PlanOptions) -> Result<Plan, PlanError> {
+        // Each way of planning groups differently.
+        let key = canonical.hash.structure ^ (options.fusion as u128 | (options.compiled as u128) << 1);
+        let known = self.groupings.get(&key);
+        let Built { plan, grouping, reused } = build_from(window, canonical, options, known)?;
+        if reused {
+            self.counts.structure_hits += 1;
+        } else {
+            if self.groupings.len() >= 2 * self.capacity {
+                // Groupings are cheap to find again; a window of many shapes must not collect them for ever.
+                self.groupings.clear();
+            }
+            self.groupings.insert(key, grouping);
+        }
+        Ok(plan)
+    }
+
+    /// Keeps a plan, in place of any other of the same exact hash.
+    pub fn insert(&mut self, plan: Arc<Plan>, program: Arc<P>, options: PlanOptions) -> &mut Cached<P> {
+        let key = plan.hash.exact;
+        if self.plans.len() >= self.capacity && !self.plans.contains_key(&key) {
+            // The clock gives every entry another time, so the order of the walk does not matter.
+            let oldest = self.plans.iter().min_by_key(|(_, cached)| cached.last_used).map(|(&key, _)| key);
+            oldest.map(|key| self.plans.remove(&key));
+        }
+        let hits = self.plans.get(&key).map_or(0, |old| old.hits);
+        let scalars = plan.instrs.iter().map(|i| i.scalars.len()).sum();
+        let last_used = self.clock;
+        let entry = Cached { plan, program, options, hits, scalars, last_used };
+        self.plans.entry(key).insert_entry(entry).into_mut()
+    }
+
+    /// How many plans are held.
+    pub fn len(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// Whether no plan is held.
+    pub fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> CacheCounts {
+        self.counts
+    }
+}

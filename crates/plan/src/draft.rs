@@ -1,0 +1,75 @@
+//! A plan in the making: what the passes hand to one another.
+
+use gt_ir::{Instr, Op, TensorId, TensorType, Window, WindowHash};
+
+use crate::{Canonical, PlanError, Slot, infer};
+
+/// A window whose ids are slots, with the types of all of them.
+pub(crate) struct Draft {
+    pub(crate) hash: WindowHash,
+    pub(crate) instrs: Vec<Instr>,
+    pub(crate) types: Vec<TensorType>,
+    pub(crate) inputs: usize,
+    /// For each slot: whether someone can name it after the window.
+    pub(crate) outlives: Vec<bool>,
+    /// For each instruction: whether it is to run at all.
+    pub(crate) kept: Vec<bool>,
+}
+
+impl Draft {
+    /// Renames the window's ids to slots and infers all types.
+    pub(crate) fn new(window: &Window, canonical: &Canonical) -> Result<Draft, PlanError> {
+        let inputs = canonical.inputs.len();
+        let mut operands = canonical.operand_slots();
+        let mut next = inputs as u64;
+        let mut instrs = window.instrs.clone();
+        for instr in &mut instrs {
+            for id in &mut instr.ins {
+                *id = TensorId(operands.next().unwrap_or(0) as u64);
+            }
+            for id in &mut instr.outs {
+                *id = TensorId(next);
+                next += 1;
+            }
+        }
+        let types = infer::types(&instrs, &canonical.input_types)?;
+        let outlives = canonical.dying.iter().chain(&canonical.dead).map(|&dies| !dies).collect();
+        let kept = vec![true; instrs.len()];
+        Ok(Draft { hash: canonical.hash, instrs, types, inputs, outlives, kept })
+    }
+
+    /// The type of an operand or result.
+    pub(crate) fn ty(&self, id: TensorId) -> &TensorType {
+        &self.types[id.0 as usize]
+    }
+}
+
+/// The slot an id of a plan's instruction stands for.
+#[inline]
+pub(crate) fn slot(id: TensorId) -> Slot {
+    id.0 as Slot
+}
+
+/// Which part an op can play in a fused step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Computes each element of its output from the same element of its inputs.
+    Elementwise,
+    /// Folds axes of its input.
+    Reduction,
+    /// Stands alone.
+    Single,
+}
+
+/// The role of an op. Written out for every op, so that a new one does not compile until it is answered.
+pub(crate) fn role(op: &Op) -> Role {
+    match op {
+        Op::Fill(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) => Role::Elementwise,
+        Op::Reduce(_) => Role::Reduction,
+        Op::Iota(_) | Op::Random(_) | Op::Upload(_) => Role::Single,
+        Op::ArgReduce(_) | Op::Scan(_) | Op::Sort(_) | Op::Matmul(_) => Role::Single,
+        Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) => Role::Single,
+        Op::UpdateSlice(_) | Op::Pad(_) | Op::Concat(_) => Role::Single,
+        Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => Role::Single,
+    }
+}

@@ -1,0 +1,271 @@
+//! Pass 3: which instructions run as one step.
+//!
+//! Greedy, in program order. Steps are appended to a list and never move, so "defined before" is a comparison of
+//! positions. An elementwise instruction joins a fused step of its own extents when every operand exists there:
+//! it is an input, or defined by an earlier step, or inside the step and not folded by a reduction. It is tried
+//! first with the latest of its producers (a chain stays in registers), then with the latest step of the same
+//! extents (independent work over the same extents shares one pass: the many small updates of an optimizer).
+//!
+//! FUSE-1: no step reads a slot of a later step.
+//! FUSE-2: all elementwise outputs of a fused step, and the inputs of its reductions, have the step's extents; its
+//! reductions fold the same axes, and nothing in the step reads their results.
+//! FUSE-3: a step has at most [`MAX_INSTRS`] instructions and [`MAX_OUTS`] results.
+
+use gt_ir::{AxisSet, Instr, Op, Shape};
+
+use crate::draft::{Draft, Role, role};
+
+/// The most instructions a fused step may have.
+pub const MAX_INSTRS: usize = 48;
+/// The most slots a fused step may materialise.
+pub const MAX_OUTS: usize = 24;
+
+/// One step as a list of instructions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Whether the step is fused.
+    pub fused: bool,
+    /// Its instructions, ascending.
+    pub instrs: Vec<u32>,
+}
+
+/// How the instructions of a window are grouped: all that one window can hand to another of the same structure.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Grouping {
+    /// The steps, in order.
+    pub groups: Vec<Group>,
+}
+
+impl Grouping {
+    /// Whether the grouping also holds for the extents of this draft. The structure hash does not see extents that
+    /// come out of arithmetic (a concatenation), so equal structure alone does not promise it.
+    pub(crate) fn fits(&self, draft: &Draft) -> bool {
+        self.groups.iter().filter(|g| g.fused).all(|group| {
+            let space = space(draft, &draft.instrs[group.instrs[0] as usize]);
+            group.instrs.iter().all(|&i| self::space(draft, &draft.instrs[i as usize]) == space)
+        })
+    }
+}
+
+/// The extents an instruction would loop over in a fused step.
+pub(crate) fn space(draft: &Draft, instr: &Instr) -> Shape {
+    match role(&instr.op) {
+        Role::Reduction => draft.ty(instr.ins[0]).shape,
+        Role::Elementwise | Role::Single => draft.ty(instr.outs[0]).shape,
+    }
+}
+
+/// Every instruction a step of its own.
+pub(crate) fn separate(draft: &Draft) -> Grouping {
+    let alone =
+        |(at, instr): (usize, &Instr)| Group { fused: role(&instr.op) != Role::Single, instrs: vec![at as u32] };
+    let kept = draft.instrs.iter().enumerate().filter(|(at, _)| draft.kept[*at]);
+    Grouping { groups: kept.map(alone).collect() }
+}
+
+/// Groups as much as the rules above allow.
+pub(crate) fn fuse(draft: &Draft) -> Grouping {
+    let mut fuser = Fuser::new(draft);
+    for (at, instr) in draft.instrs.iter().enumerate() {
+        if !draft.kept[at] {
+            continue;
+        }
+        match role(&instr.op) {
+            Role::Single => fuser.open(at, None),
+            Role::Elementwise if fuser.waits(at) => {}
+            Role::Elementwise => fuser.elementwise(at),
+            Role::Reduction => fuser.reduction(at),
+        }
+    }
+    fuser.finish()
+}
+
+/// Where a slot comes from, as far as the steps have got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Bound by the run.
+    Input,
+    /// A fill that waits for its first consumer.
+    Waiting(u32),
+    /// Defined by a step, to be read by it and later ones.
+    Step(u32),
+    /// Folded by a step, to be read by later ones.
+    Folded(u32),
+}
+
+struct Open {
+    instrs: Vec<u32>,
+    /// The extents of a fused step.
+    space: Option<Shape>,
+    /// The axes its reductions fold.
+    axes: Option<AxisSet>,
+    /// Slots that may have to be materialised: at most [`MAX_OUTS`].
+    outs: usize,
+}
+
+struct Fuser<'a> {
+    draft: &'a Draft,
+    steps: Vec<Open>,
+    places: Vec<Place>,
+    /// For each slot, readers that have not joined the step that defines it.
+    readers: Vec<u32>,
+    /// The latest fused step of each extents.
+    latest: Vec<(Shape, u32)>,
+    /// For each slot, whether every reader is elementwise or a reduction over the slot's own extents.
+    same_space: Vec<bool>,
+}
+
+impl<'a> Fuser<'a> {
+    fn new(draft: &'a Draft) -> Self {
+        let slots = draft.types.len();
+        let mut readers = vec![0u32; slots];
+        let mut same_space = vec![true; slots];
+        for (at, instr) in draft.instrs.iter().enumerate() {
+            if !draft.kept[at] {
+                continue;
+            }
+            let part = role(&instr.op);
+            for id in &instr.ins {
+                readers[id.0 as usize] += 1;
+                if part == Role::Single || space(draft, instr) != draft.ty(*id).shape {
+                    same_space[id.0 as usize] = false;
+                }
+            }
+        }
+        Fuser { draft, steps: Vec::new(), places: vec![Place::Input; slots], readers, latest: Vec::new(), same_space }
+    }
+
+    /// A fill costs nothing inside the loop that uses it and a buffer outside, so it waits for its first consumer
+    /// when all of them could hold it.
+    fn waits(&mut self, at: usize) -> bool {
+        let instr = &self.draft.instrs[at];
+        let out = instr.outs[0].0 as usize;
+        let waits = matches!(instr.op, Op::Fill(_))
+            && self.readers[out] > 0
+            && self.same_space[out]
+            && !self.draft.outlives[out];
+        if waits {
+            self.places[out] = Place::Waiting(at as u32);
+        }
+        waits
+    }
+
+    fn elementwise(&mut self, at: usize) {
+        let instr = &self.draft.instrs[at];
+        let space = self.draft.ty(instr.outs[0]).shape;
+        // The earliest step that could hold the instruction: operands folded by a step are there only after it.
+        let mut earliest = 0;
+        let mut producer = None;
+        for id in &instr.ins {
+            match self.places[id.0 as usize] {
+                Place::Input | Place::Waiting(_) => {}
+                Place::Step(s) => {
+                    // A step of other extents cannot hold the reader, so it must come after.
+                    let after = (self.steps[s as usize].space != Some(space)) as u32;
+                    earliest = earliest.max(s + after);
+                    producer = producer.max(Some(s));
+                }
+                Place::Folded(s) => earliest = earliest.max(s + 1),
+            }
+        }
+        let recent = self.latest.iter().find(|(s, _)| *s == space).map(|&(_, step)| step);
+        let fits = |step: &u32| *step >= earliest && self.has_room(*step, at);
+        let chosen = [producer, recent].into_iter().flatten().find(fits);
+        match chosen {
+            Some(step) => self.join(at, step),
+            None => self.open(at, Some(space)),
+        }
+    }
+
+    fn reduction(&mut self, at: usize) {
+        let instr = &self.draft.instrs[at];
+        let Op::Reduce(reduce) = &instr.op else { return self.open(at, None) };
+        let input = instr.ins[0];
+        let space = self.draft.ty(input).shape;
+        if let Place::Step(step) = self.places[input.0 as usize] {
+            let open = &self.steps[step as usize];
+            let agrees = open.axes.is_none_or(|axes| axes == reduce.axes);
+            if open.space == Some(space) && agrees && self.has_room(step, at) {
+                return self.join(at, step);
+            }
+        }
+        self.open(at, Some(space));
+    }
+
+    /// Whether a step can take one more instruction, with the fills that come along.
+    fn has_room(&self, step: u32, at: usize) -> bool {
+        let open = &self.steps[step as usize];
+        let ins = &self.draft.instrs[at].ins;
+        let fills = ins.iter().filter(|id| matches!(self.places[id.0 as usize], Place::Waiting(_))).count();
+        // Operands whose last reader this is need no buffer any more.
+        let released = ins.iter().enumerate().filter(|(k, id)| {
+            self.places[id.0 as usize] == Place::Step(step)
+                && !ins[..*k].contains(id)
+                && !self.draft.outlives[id.0 as usize]
+                && self.readers[id.0 as usize] as usize == ins.iter().filter(|other| other == id).count()
+        });
+        open.instrs.len() + fills < MAX_INSTRS && open.outs + fills < MAX_OUTS + released.count()
+    }
+
+    /// Starts a new step with an instruction.
+    fn open(&mut self, at: usize, space: Option<Shape>) {
+        let step = self.steps.len() as u32;
+        self.steps.push(Open { instrs: Vec::new(), space, axes: None, outs: 0 });
+        if let Some(space) = space {
+            match self.latest.iter_mut().find(|(s, _)| *s == space) {
+                Some((_, latest)) => *latest = step,
+                None => self.latest.push((space, step)),
+            }
+        }
+        self.join(at, step);
+    }
+
+    fn join(&mut self, at: usize, step: u32) {
+        let draft = self.draft;
+        let instr = &draft.instrs[at];
+        for id in &instr.ins {
+            let operand = id.0 as usize;
+            if let Place::Waiting(fill) = self.places[operand] {
+                self.place(fill as usize, step);
+            }
+            if self.places[operand] == Place::Step(step) {
+                self.readers[operand] -= 1;
+                if self.readers[operand] == 0 && !draft.outlives[operand] {
+                    self.steps[step as usize].outs -= 1;
+                }
+            }
+        }
+        self.place(at, step);
+    }
+
+    /// Puts an instruction into a step.
+    fn place(&mut self, at: usize, step: u32) {
+        let draft = self.draft;
+        let instr = &draft.instrs[at];
+        let open = &mut self.steps[step as usize];
+        open.instrs.push(at as u32);
+        let folded = match &instr.op {
+            Op::Reduce(reduce) => {
+                open.axes = Some(reduce.axes);
+                true
+            }
+            _ => false,
+        };
+        for id in &instr.outs {
+            let out = id.0 as usize;
+            if draft.outlives[out] || self.readers[out] > 0 {
+                open.outs += 1;
+            }
+            self.places[out] = if folded { Place::Folded(step) } else { Place::Step(step) };
+        }
+    }
+
+    fn finish(self) -> Grouping {
+        let close = |mut open: Open| {
+            // A fill enters with its first consumer, after instructions that were recorded later.
+            open.instrs.sort_unstable();
+            Group { fused: open.space.is_some(), instrs: open.instrs }
+        };
+        Grouping { groups: self.steps.into_iter().map(close).collect() }
+    }
+}

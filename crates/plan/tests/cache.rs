@@ -1,0 +1,47 @@
+//! The plan cache: hits, misses, reuse of structure, eviction.
+
+use std::sync::Arc;
+
+use gt_ir::{DType, TensorType, Window};
+use gt_plan::{Canonicalizer, PlanCache, PlanOptions};
+
+fn chain(length: usize) -> Window {
+    let line = |i: usize| format!("%{} = unary(%{}) kind=exp", 10 + i, if i == 0 { 1 } else { 9 + i });
+    Window { instrs: (0..length).map(|i| line(i).parse().unwrap()).collect(), ..Window::default() }
+}
+
+fn visit(cache: &mut PlanCache<usize>, window: &Window, extent: usize) -> bool {
+    let mut canonicalizer = Canonicalizer::default();
+    let canonical = canonicalizer.run(window, |_| Some(TensorType::new(DType::F32, &[extent]))).unwrap();
+    if cache.get(window, canonical).is_some() {
+        return true;
+    }
+    let plan = cache.plan(window, canonical, PlanOptions::default()).unwrap();
+    cache.insert(Arc::new(plan), Arc::new(0), PlanOptions::default());
+    false
+}
+
+#[test]
+fn the_same_window_hits_and_another_extent_reuses_the_grouping() {
+    let mut cache = PlanCache::new(8);
+    assert!(!visit(&mut cache, &chain(5), 100));
+    assert!(visit(&mut cache, &chain(5), 100));
+    assert!(!visit(&mut cache, &chain(5), 200));
+    let counts = cache.counts();
+    assert_eq!((counts.hits, counts.misses, counts.structure_hits), (1, 2, 1));
+    assert_eq!(cache.len(), 2);
+}
+
+#[test]
+fn the_plan_unused_for_longest_goes_first() {
+    let mut cache = PlanCache::new(3);
+    for length in 1..=3 {
+        visit(&mut cache, &chain(length), 4);
+    }
+    assert!(visit(&mut cache, &chain(1), 4));
+    visit(&mut cache, &chain(4), 4);
+    assert_eq!(cache.len(), 3);
+    assert!(visit(&mut cache, &chain(1), 4));
+    assert!(visit(&mut cache, &chain(3), 4));
+    assert!(!visit(&mut cache, &chain(2), 4));
+}

@@ -1,0 +1,94 @@
+//! What the runtime tells of itself.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::OrRaise;
+use crate::site::mark;
+
+/// One dict per worker with everything it counted.
+#[pyfunction]
+fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
+    let out = PyList::empty(py);
+    for s in gt::stats() {
+        let d = PyDict::new(py);
+        d.set_item("worker", &s.worker)?;
+        d.set_item("engine", &s.engine)?;
+        macro_rules! put {
+            ($($field:ident),*) => { $(d.set_item(stringify!($field), s.$field)?;)* };
+        }
+        put!(total_instructions, windows, idle_cuts, plan_hits, plan_misses, structure_hits, cached_plans);
+        put!(compiled_windows, compiled_instructions, round_trips, syncs, bytes_in, bytes_out);
+        put!(live_bytes, peak_bytes, cached_bytes, limit_bytes, live_tensors, flops, busy_ns, planning_ns, failures);
+        put!(unique_sequences, hot_sequences, hot_instructions, hot_threshold);
+        let top = PyList::empty(py);
+        for q in &s.top_sequences {
+            let row = PyDict::new(py);
+            row.set_item("hash", &q.hash)?;
+            row.set_item("count", q.count)?;
+            row.set_item("instructions", q.instrs)?;
+            top.append(row)?;
+        }
+        d.set_item("top_sequences", top)?;
+        out.append(d)?;
+    }
+    Ok(out.unbind())
+}
+
+/// Waits until everything recorded has run; raises the error of a write that was skipped.
+#[pyfunction]
+fn synchronize(py: Python<'_>) -> PyResult<()> {
+    mark(py);
+    gt::synchronize().or_raise()
+}
+
+/// Sends what this thread has recorded without waiting for it.
+#[pyfunction]
+fn cut() -> PyResult<()> {
+    gt::cut().or_raise()
+}
+
+/// Gives cached memory back to the system.
+#[pyfunction]
+fn empty_cache() -> PyResult<()> {
+    gt::empty_cache().or_raise()
+}
+
+/// Sets the number of threads the engine computes with; results do not depend on it.
+#[pyfunction]
+fn set_num_threads(n: i64) -> PyResult<()> {
+    gt::set_num_threads(usize::try_from(n).unwrap_or(0)).or_raise()
+}
+
+/// The number of threads the engine computes with.
+#[pyfunction]
+fn get_num_threads() -> usize {
+    gt::num_threads()
+}
+
+/// Bytes in live tensors.
+#[pyfunction]
+fn memory_allocated() -> u64 {
+    gt::memory().live_bytes
+}
+
+/// The most bytes there ever were in live tensors.
+#[pyfunction]
+fn max_memory_allocated() -> u64 {
+    gt::memory().peak_bytes
+}
+
+/// Ends the worker; for interpreter exit.
+#[pyfunction]
+fn _shutdown() {
+    gt::shutdown();
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    macro_rules! add {
+        ($($f:ident),*) => { $(m.add_function(wrap_pyfunction!($f, m)?)?;)* };
+    }
+    add!(worker_stats, synchronize, cut, empty_cache, set_num_threads, get_num_threads, memory_allocated, max_memory_allocated, _shutdown);
+    Ok(())
+}

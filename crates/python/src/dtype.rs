@@ -1,0 +1,139 @@
+//! `gt.dtype`.
+
+use gt_ir::DType;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// The type of a tensor's elements: `gt.float32`, `gt.int64`, …
+///
+/// >>> import gt
+/// >>> gt.float32.itemsize
+/// 4
+#[pyclass(frozen, name = "dtype", module = "gt")]
+pub struct PyDType(pub DType);
+
+static ALL: PyOnceLock<Vec<Py<PyDType>>> = PyOnceLock::new();
+
+fn all(py: Python<'_>) -> &Vec<Py<PyDType>> {
+    ALL.get_or_init(py, || {
+        DType::ALL.iter().map(|&d| Py::new(py, PyDType(d)).expect("a dtype is a plain object")).collect()
+    })
+}
+
+/// The one object of a dtype.
+pub fn object(py: Python<'_>, dtype: DType) -> Py<PyDType> {
+    all(py)[dtype as usize].clone_ref(py)
+}
+
+/// A dtype from what users pass: `gt.float32`, Python's own types, or a NumPy dtype.
+pub fn extract(value: &Bound<'_, PyAny>) -> PyResult<DType> {
+    if let Ok(d) = value.cast::<PyDType>() {
+        return Ok(d.get().0);
+    }
+    let py = value.py();
+    for (class, dtype) in [("float", DType::F32), ("int", DType::I64), ("bool", DType::Bool)] {
+        if value.is(&py.import("builtins")?.getattr(class)?) {
+            return Ok(dtype);
+        }
+    }
+    if let Ok(name) = value.getattr("name").and_then(|n| n.extract::<String>())
+        && let Some(d) = DType::from_name(&name)
+    {
+        return Ok(d);
+    }
+    Err(PyTypeError::new_err(format!("dtype must be a gt.dtype, not {}", value.get_type().name()?)))
+}
+
+#[pymethods]
+impl PyDType {
+    fn __repr__(&self) -> String {
+        format!("gt.{}", self.0.long_name())
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.0 as u64 + 1
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyDType>().is_ok_and(|d| d.get().0 == self.0)
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {
+        Ok((py.import("gt._core")?.getattr("_dtype")?.unbind(), (self.0.long_name().into(),)))
+    }
+
+    /// Bytes of one element.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.0.size()
+    }
+
+    /// Whether elements are floats.
+    #[getter]
+    fn is_floating_point(&self) -> bool {
+        self.0.is_float()
+    }
+
+    /// Always false: GT has no complex numbers.
+    #[getter]
+    fn is_complex(&self) -> bool {
+        false
+    }
+
+    /// Whether elements may be negative.
+    #[getter]
+    fn is_signed(&self) -> bool {
+        !matches!(self.0, DType::Bool | DType::U8)
+    }
+
+    /// The name without the module: `float32`.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.0.long_name()
+    }
+}
+
+#[pyfunction]
+fn _dtype(py: Python<'_>, name: &str) -> PyResult<Py<PyDType>> {
+    DType::from_name(name).map(|d| object(py, d)).ok_or_else(|| PyTypeError::new_err(format!("no dtype is called {name}")))
+}
+
+/// The dtype two dtypes promote to.
+#[pyfunction]
+fn promote_types(py: Python<'_>, a: &Bound<'_, PyDType>, b: &Bound<'_, PyDType>) -> Py<PyDType> {
+    object(py, a.get().0.promote(b.get().0))
+}
+
+/// Whether a result of one dtype may be written into another.
+#[pyfunction]
+fn can_cast(from: &Bound<'_, PyDType>, to: &Bound<'_, PyDType>) -> bool {
+    from.get().0.category() <= to.get().0.category()
+}
+
+/// The dtype of floats that say nothing else: float32.
+#[pyfunction]
+fn get_default_dtype(py: Python<'_>) -> Py<PyDType> {
+    object(py, DType::F32)
+}
+
+/// Accepts float32, the only default there is.
+#[pyfunction]
+fn set_default_dtype(d: &Bound<'_, PyDType>) -> PyResult<()> {
+    match d.get().0 {
+        DType::F32 => Ok(()),
+        other => Err(PyTypeError::new_err(format!("the default dtype is float32; pass dtype=gt.{} where it is wanted", other.long_name()))),
+    }
+}
+
+/// Adds the dtypes themselves and their functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    for d in DType::ALL {
+        m.add(d.long_name(), object(m.py(), d))?;
+    }
+    m.add_function(wrap_pyfunction!(_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(set_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(promote_types, m)?)?;
+    m.add_function(wrap_pyfunction!(can_cast, m)?)
+}

@@ -1,0 +1,124 @@
+//! Functions of several tensors.
+
+use gt_client::Tensor;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::args::{self, Operand};
+use crate::errors::OrRaise;
+use crate::site::mark;
+use crate::tensor::PyTensor;
+
+/// Tensors behind one another along an axis.
+#[pyfunction]
+#[pyo3(signature = (tensors, dim=0, *, axis=None))]
+fn cat(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTensor> {
+    mark(tensors.py());
+    let parts = args::tensors(tensors)?;
+    let refs: Vec<&Tensor> = parts.iter().collect();
+    Tensor::cat(&refs, axis.unwrap_or(dim)).or_raise().map(PyTensor::new)
+}
+
+/// Tensors of one shape beside one another along a new axis.
+#[pyfunction]
+#[pyo3(signature = (tensors, dim=0, *, axis=None))]
+fn stack(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTensor> {
+    mark(tensors.py());
+    let parts = args::tensors(tensors)?;
+    let refs: Vec<&Tensor> = parts.iter().collect();
+    Tensor::stack(&refs, axis.unwrap_or(dim)).or_raise().map(PyTensor::new)
+}
+
+/// Sums of products as an equation says: `gt.einsum("bij,bjk->bik", a, b)`.
+#[pyfunction]
+#[pyo3(signature = (equation, *operands))]
+fn einsum(equation: &str, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+    mark(operands.py());
+    let first = operands.get_item(0).ok();
+    let parts = match first {
+        Some(list) if operands.len() == 1 && !list.is_instance_of::<PyTensor>() => args::tensors(&list)?,
+        _ => args::tensors(operands.as_any())?,
+    };
+    let refs: Vec<&Tensor> = parts.iter().collect();
+    Tensor::einsum(equation, &refs).or_raise().map(PyTensor::new)
+}
+
+/// `input` where `condition`, else `other`; with the condition alone, the positions where it holds.
+#[pyfunction]
+#[pyo3(signature = (condition, input=None, other=None))]
+fn r#where<'py>(condition: &Bound<'py, PyTensor>, input: Option<&Bound<'py, PyAny>>, other: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    let py = condition.py();
+    mark(py);
+    let this = condition.get();
+    let (Some(a), Some(b)) = (input, other) else {
+        if input.is_some() || other.is_some() {
+            return Err(PyTypeError::new_err("where() takes a condition alone, or with both input and other"));
+        }
+        return Ok(this.run_many(py, |t| t.nonzero_tuple())?.into_bound(py).into_any());
+    };
+    let (a, b) = (Operand::require(a, "input")?, Operand::require(b, "other")?);
+    let out = Tensor::select_by(&this.t, a.arg(), b.arg()).or_raise()?;
+    Ok(this.like(out).into_pyobject(py)?.into_any())
+}
+
+/// Coordinates of a grid, one tensor per axis.
+#[pyfunction]
+#[pyo3(signature = (*tensors, indexing=None))]
+fn meshgrid<'py>(tensors: &Bound<'py, PyTuple>, indexing: Option<&str>) -> PyResult<Bound<'py, PyTuple>> {
+    let py = tensors.py();
+    mark(py);
+    let parts = match tensors.get_item(0) {
+        Ok(list) if tensors.len() == 1 && !list.is_instance_of::<PyTensor>() => args::tensors(&list)?,
+        _ => args::tensors(tensors.as_any())?,
+    };
+    let swapped = match indexing {
+        None | Some("ij") => false,
+        Some("xy") => parts.len() > 1,
+        Some(other) => {
+            return Err(pyo3::exceptions::PyRuntimeError::new_err(format!(
+                "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {other}"
+            )));
+        }
+    };
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    if swapped {
+        order.swap(0, 1);
+    }
+    let shape: Vec<i64> = order.iter().map(|&i| parts[i].numel() as i64).collect();
+    let grids = parts
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            let mut dims = vec![1i64; parts.len()];
+            dims[order.iter().position(|&o| o == i).unwrap_or(i)] = t.numel() as i64;
+            t.reshape(&dims)?.expand(&shape)
+        })
+        .collect::<gt_client::Result<Vec<_>>>()
+        .or_raise()?;
+    PyTuple::new(py, grids.into_iter().map(PyTensor::new).collect::<Vec<_>>())
+}
+
+/// Whether the object is a tensor.
+#[pyfunction]
+fn is_tensor(obj: &Bound<'_, PyAny>) -> bool {
+    obj.is_instance_of::<PyTensor>()
+}
+
+/// The dtype an operation on both would have.
+#[pyfunction]
+fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<Py<crate::dtype::PyDType>> {
+    let (a, b) = (Operand::require(a, "tensor1")?, Operand::require(b, "tensor2")?);
+    Ok(crate::dtype::object(py, gt_client::ops::result_type(&[a.arg(), b.arg()])))
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(cat, m)?)?;
+    m.add_function(wrap_pyfunction!(stack, m)?)?;
+    m.add_function(wrap_pyfunction!(einsum, m)?)?;
+    m.add_function(wrap_pyfunction!(r#where, m)?)?;
+    m.add_function(wrap_pyfunction!(meshgrid, m)?)?;
+    m.add_function(wrap_pyfunction!(is_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(result_type, m)?)
+}

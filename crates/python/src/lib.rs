@@ -1,0 +1,43 @@
+//! GT's Python extension `gt._core`: arguments in, calls into the client, exceptions out. Nothing else belongs here.
+
+mod args;
+mod autograd;
+mod create;
+mod debug;
+mod device;
+mod dlpack;
+mod dtype;
+mod errors;
+mod generator;
+mod host;
+mod index;
+mod join;
+mod site;
+mod tensor;
+mod wait;
+
+use pyo3::prelude::*;
+
+// A tensor costs a handful of small allocations; the system's allocator takes most of an op's time for them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[pymodule]
+fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    wait::install(m.py())?;
+    m.add_class::<tensor::PyTensor>()?;
+    m.add_class::<dtype::PyDType>()?;
+    m.add_class::<device::PyDevice>()?;
+    m.add_class::<generator::PyGenerator>()?;
+    m.add_class::<host::HostBuffer>()?;
+    m.add_class::<autograd::PyNode>()?;
+    m.add_class::<autograd::HookHandle>()?;
+    dtype::register(m)?;
+    create::register(m)?;
+    join::register(m)?;
+    generator::register(m)?;
+    autograd::register(m)?;
+    dlpack::register(m)?;
+    debug::register(m)?;
+    Ok(())
+}

@@ -1,0 +1,416 @@
+//! Operators and their method forms.
+
+use gt_client::{Arg, Scalar, Tensor};
+use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+
+use super::PyTensor;
+use crate::args::Operand;
+use crate::errors::OrRaise;
+use crate::site::mark;
+
+/// An operator's result, or `NotImplemented` for an operand GT does not know.
+type Answer = PyResult<Py<PyAny>>;
+
+#[inline]
+fn answer(py: Python<'_>, this: &PyTensor, result: gt_client::Result<Tensor>) -> Answer {
+    Ok(Py::new(py, this.like(result.or_raise()?))?.into_any())
+}
+
+#[inline]
+fn operator(this: &PyTensor, other: &Bound<'_, PyAny>, reflected: bool, f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>) -> Answer {
+    let py = other.py();
+    mark(py);
+    // The common case first: a tensor beside a tensor.
+    if let Ok(t) = other.cast::<PyTensor>() {
+        let (a, b) = (Arg::Tensor(&this.t), Arg::Tensor(&t.get().t));
+        return answer(py, this, if reflected { f(b, a) } else { f(a, b) });
+    }
+    let Some(operand) = Operand::from(other)? else { return Ok(py.NotImplemented()) };
+    let (a, b) = (Arg::Tensor(&this.t), operand.arg());
+    answer(py, this, if reflected { f(b, a) } else { f(a, b) })
+}
+
+fn power(a: Arg<'_>, b: Arg<'_>) -> gt_client::Result<Tensor> {
+    match a {
+        Arg::Tensor(t) => t.pow(b),
+        Arg::Number(_) => Tensor::binary(BinaryKind::Pow, a, b),
+    }
+}
+
+/// In place: the operator, then a write into the tensor itself.
+fn augmented<'py>(slf: &Bound<'py, PyTensor>, other: &Bound<'py, PyAny>, f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>) -> PyResult<()> {
+    mark(slf.py());
+    let operand = Operand::require(other, "other")?;
+    let this = &slf.get().t;
+    let new = f(Arg::Tensor(this), operand.arg()).or_raise()?;
+    this.write_result(&new).or_raise()
+}
+
+macro_rules! operators {
+    ($($kind:ident $op:ident $rop:ident $iop:ident $f:expr;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                fn $op(&self, other: &Bound<'_, PyAny>) -> Answer {
+                    operator(self, other, false, $f)
+                }
+                fn $rop(&self, other: &Bound<'_, PyAny>) -> Answer {
+                    operator(self, other, true, $f)
+                }
+                fn $iop<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<()> {
+                    augmented(slf, other, $f)
+                }
+            )*
+        }
+    };
+}
+
+operators! {
+    Add __add__ __radd__ __iadd__ |a, b| Tensor::binary(BinaryKind::Add, a, b);
+    Sub __sub__ __rsub__ __isub__ |a, b| Tensor::binary(BinaryKind::Sub, a, b);
+    Mul __mul__ __rmul__ __imul__ |a, b| Tensor::binary(BinaryKind::Mul, a, b);
+    Div __truediv__ __rtruediv__ __itruediv__ |a, b| Tensor::binary(BinaryKind::Div, a, b);
+    FloorDiv __floordiv__ __rfloordiv__ __ifloordiv__ |a, b| Tensor::binary(BinaryKind::FloorDiv, a, b);
+    Rem __mod__ __rmod__ __imod__ |a, b| Tensor::binary(BinaryKind::Rem, a, b);
+    And __and__ __rand__ __iand__ |a, b| Tensor::binary(BinaryKind::And, a, b);
+    Or __or__ __ror__ __ior__ |a, b| Tensor::binary(BinaryKind::Or, a, b);
+    Xor __xor__ __rxor__ __ixor__ |a, b| Tensor::binary(BinaryKind::Xor, a, b);
+    Shl __lshift__ __rlshift__ __ilshift__ |a, b| Tensor::binary(BinaryKind::Shl, a, b);
+    Shr __rshift__ __rrshift__ __irshift__ |a, b| Tensor::binary(BinaryKind::Shr, a, b);
+}
+
+/// Numbers with `alpha`: `a + alpha * b`.
+fn scaled<'a>(operand: &'a Operand<'_>, alpha: Option<Scalar>, keep: &'a mut Option<Tensor>) -> gt_client::Result<Arg<'a>> {
+    let Some(alpha) = alpha else { return Ok(operand.arg()) };
+    Ok(match operand.arg() {
+        Arg::Number(Scalar::I64(n)) if alpha.category() < 2 => Arg::Number(Scalar::I64(n * alpha.as_i64())),
+        Arg::Number(n) => Arg::Number(Scalar::F64(n.as_f64() * alpha.as_f64())),
+        Arg::Tensor(t) => {
+            *keep = Some(t.mul(alpha)?);
+            Arg::Tensor(keep.as_ref().expect("it was just put there"))
+        }
+    })
+}
+
+macro_rules! methods {
+    ($($doc:literal $name:ident $inplace:ident $f:expr;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                #[doc = $doc]
+                fn $name(&self, other: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+                    let operand = Operand::require(other, "other")?;
+                    let f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor> = $f;
+                    self.run(other.py(), |t| f(Arg::Tensor(t), operand.arg()))
+                }
+                #[doc = concat!("In place: ", $doc)]
+                fn $inplace<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+                    augmented(slf, other, $f)?;
+                    Ok(slf.clone())
+                }
+            )*
+        }
+    };
+}
+
+methods! {
+    "`self * other`." mul mul_ |a, b| Tensor::binary(BinaryKind::Mul, a, b);
+    "`self * other`." multiply multiply_ |a, b| Tensor::binary(BinaryKind::Mul, a, b);
+    "`self / other`; integers become float32." true_divide true_divide_ |a, b| Tensor::binary(BinaryKind::Div, a, b);
+    "The quotient rounded down." floor_divide floor_divide_ |a, b| Tensor::binary(BinaryKind::FloorDiv, a, b);
+    "The remainder with the sign of the divisor." remainder remainder_ |a, b| Tensor::binary(BinaryKind::Rem, a, b);
+    "The remainder with the sign of the dividend." fmod fmod_ |a, b| Tensor::binary(BinaryKind::Fmod, a, b);
+    "`self ** exponent`." pow pow_ power;
+    "The angle of the point (other, self)." atan2 atan2_ |a, b| Tensor::binary(BinaryKind::Atan2, a, b);
+    "The angle of the point (other, self)." arctan2 arctan2_ |a, b| Tensor::binary(BinaryKind::Atan2, a, b);
+    "The larger of both; a NaN wins." maximum maximum_ |a, b| Tensor::binary(BinaryKind::Max, a, b);
+    "The smaller of both; a NaN wins." minimum minimum_ |a, b| Tensor::binary(BinaryKind::Min, a, b);
+    "`self & other`." bitwise_and bitwise_and_ |a, b| Tensor::binary(BinaryKind::And, a, b);
+    "`self | other`." bitwise_or bitwise_or_ |a, b| Tensor::binary(BinaryKind::Or, a, b);
+    "`self ^ other`." bitwise_xor bitwise_xor_ |a, b| Tensor::binary(BinaryKind::Xor, a, b);
+    "`self << other`." bitwise_left_shift bitwise_left_shift_ |a, b| Tensor::binary(BinaryKind::Shl, a, b);
+    "`self >> other`." bitwise_right_shift bitwise_right_shift_ |a, b| Tensor::binary(BinaryKind::Shr, a, b);
+    "Whether elements are equal." eq eq_ |a, b| Tensor::compare(CompareKind::Eq, a, b);
+    "Whether elements differ." ne ne_ |a, b| Tensor::compare(CompareKind::Ne, a, b);
+    "Whether elements differ." not_equal not_equal_ |a, b| Tensor::compare(CompareKind::Ne, a, b);
+    "Whether elements are smaller." lt lt_ |a, b| Tensor::compare(CompareKind::Lt, a, b);
+    "Whether elements are smaller." less less_ |a, b| Tensor::compare(CompareKind::Lt, a, b);
+    "Whether elements are not larger." le le_ |a, b| Tensor::compare(CompareKind::Le, a, b);
+    "Whether elements are not larger." less_equal less_equal_ |a, b| Tensor::compare(CompareKind::Le, a, b);
+    "Whether elements are larger." gt gt_ |a, b| Tensor::compare(CompareKind::Gt, a, b);
+    "Whether elements are larger." greater greater_ |a, b| Tensor::compare(CompareKind::Gt, a, b);
+    "Whether elements are not smaller." ge ge_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
+    "Whether elements are not smaller." greater_equal greater_equal_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
+}
+
+fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Result<Tensor> {
+    let (a, b) = quotient;
+    match mode {
+        None => Tensor::binary(BinaryKind::Div, a, b),
+        Some("floor") => Tensor::binary(BinaryKind::FloorDiv, a, b),
+        Some("trunc") => {
+            let dtype = gt_client::ops::result_type(&[a, b]);
+            Tensor::binary(BinaryKind::Div, a, b)?.unary(UnaryKind::Trunc)?.to_dtype(dtype)
+        }
+        Some(other) => Err(gt_client::Error::State(format!(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+        ))),
+    }
+}
+
+fn alpha_of(alpha: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Scalar>> {
+    match alpha {
+        None => Ok(None),
+        Some(a) => match crate::args::number(a) {
+            Some(s) if s.as_f64() == 1.0 => Ok(None),
+            Some(s) => Ok(Some(s)),
+            None => Err(PyTypeError::new_err("alpha must be a Number")),
+        },
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    /// `self + alpha * other`.
+    #[pyo3(signature = (other, *, alpha=None))]
+    fn add(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        let (operand, alpha, mut keep) = (Operand::require(other, "other")?, alpha_of(alpha)?, None);
+        self.run(other.py(), |t| t.add(scaled(&operand, alpha, &mut keep)?))
+    }
+
+    /// In place: `self + alpha * other`.
+    #[pyo3(signature = (other, *, alpha=None))]
+    fn add_<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, alpha: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let new = slf.get().add(other, alpha)?;
+        slf.get().t.write_result(&new.t).or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// `self - alpha * other`.
+    #[pyo3(signature = (other, *, alpha=None))]
+    fn sub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        let (operand, alpha, mut keep) = (Operand::require(other, "other")?, alpha_of(alpha)?, None);
+        self.run(other.py(), |t| t.sub(scaled(&operand, alpha, &mut keep)?))
+    }
+
+    /// In place: `self - alpha * other`.
+    #[pyo3(signature = (other, *, alpha=None))]
+    fn sub_<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, alpha: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let new = slf.get().sub(other, alpha)?;
+        slf.get().t.write_result(&new.t).or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// `self - alpha * other`.
+    #[pyo3(signature = (other, *, alpha=None))]
+    fn subtract(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        self.sub(other, alpha)
+    }
+
+    /// `alpha`-scaled self taken from other: `other - alpha * self`.
+    #[pyo3(signature = (other, *, alpha=None))]
+    fn rsub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        let (operand, alpha) = (Operand::require(other, "other")?, alpha_of(alpha)?);
+        self.run(other.py(), |t| {
+            let t = match alpha {
+                Some(a) => t.mul(a)?,
+                None => t.clone(),
+            };
+            Tensor::binary(BinaryKind::Sub, operand.arg(), &t)
+        })
+    }
+
+    /// `self / other`, rounded as `rounding_mode` says: `None`, `"floor"` or `"trunc"`.
+    #[pyo3(signature = (other, *, rounding_mode=None))]
+    fn div(&self, other: &Bound<'_, PyAny>, rounding_mode: Option<&str>) -> PyResult<PyTensor> {
+        let operand = Operand::require(other, "other")?;
+        self.run(other.py(), |t| rounded((Arg::Tensor(t), operand.arg()), rounding_mode))
+    }
+
+    /// In place: `self / other`.
+    #[pyo3(signature = (other, *, rounding_mode=None))]
+    fn div_<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, rounding_mode: Option<&str>) -> PyResult<Bound<'py, Self>> {
+        let new = slf.get().div(other, rounding_mode)?;
+        slf.get().t.write_result(&new.t).or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// `self / other`, rounded as `rounding_mode` says.
+    #[pyo3(signature = (other, *, rounding_mode=None))]
+    fn divide(&self, other: &Bound<'_, PyAny>, rounding_mode: Option<&str>) -> PyResult<PyTensor> {
+        self.div(other, rounding_mode)
+    }
+
+    fn __pow__(&self, other: &Bound<'_, PyAny>, modulo: Option<&Bound<'_, PyAny>>) -> Answer {
+        if modulo.is_some() {
+            return Err(PyTypeError::new_err("pow() with a modulus is not defined on tensors"));
+        }
+        operator(self, other, false, power)
+    }
+
+    fn __rpow__(&self, other: &Bound<'_, PyAny>, _modulo: Option<&Bound<'_, PyAny>>) -> Answer {
+        operator(self, other, true, power)
+    }
+
+    fn __ipow__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, _modulo: Option<&Bound<'py, PyAny>>) -> PyResult<()> {
+        augmented(slf, other, power)
+    }
+
+    fn __matmul__(&self, other: &Bound<'_, PyAny>) -> Answer {
+        let py = other.py();
+        mark(py);
+        match other.cast::<PyTensor>() {
+            Ok(t) => answer(py, self, self.t.matmul(&t.get().t)),
+            Err(_) => match Operand::from(other)? {
+                Some(Operand::Made(t)) => answer(py, self, self.t.matmul(&t)),
+                _ => Ok(py.NotImplemented()),
+            },
+        }
+    }
+
+    fn __rmatmul__(&self, other: &Bound<'_, PyAny>) -> Answer {
+        mark(other.py());
+        match Operand::from(other)? {
+            Some(Operand::Made(t)) => answer(other.py(), self, t.matmul(&self.t)),
+            _ => Ok(other.py().NotImplemented()),
+        }
+    }
+
+    fn __imatmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<()> {
+        mark(slf.py());
+        let new = slf.get().t.matmul(&other.get().t).or_raise()?;
+        slf.get().t.write_result(&new).or_raise()
+    }
+
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Answer {
+        use pyo3::basic::CompareOp::*;
+        match op {
+            Eq => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Eq, a, b)),
+            Ne => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Ne, a, b)),
+            Lt => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Lt, a, b)),
+            Le => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Le, a, b)),
+            Gt => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Gt, a, b)),
+            Ge => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Ge, a, b)),
+        }
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        if self.t.dtype() == gt_ir::DType::Bool {
+            return Err(PyRuntimeError::new_err(
+                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+            ));
+        }
+        self.run(py, |t| t.unary(UnaryKind::Neg))
+    }
+
+    fn __pos__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    fn __abs__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        self.run(py, |t| t.unary(UnaryKind::Abs))
+    }
+
+    fn __invert__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        match self.t.dtype() {
+            gt_ir::DType::Bool => self.run(py, |t| t.unary(UnaryKind::LogicalNot)),
+            d if d.is_float() => Err(PyTypeError::new_err(format!(
+                "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not {}",
+                d.long_name()
+            ))),
+            _ => self.run(py, |t| t.unary(UnaryKind::BitwiseNot)),
+        }
+    }
+
+    /// `self` limited from below and above.
+    #[pyo3(signature = (min=None, max=None))]
+    fn clamp(&self, py: Python<'_>, min: Option<&Bound<'_, PyAny>>, max: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        let low = min.filter(|m| !m.is_none()).map(|m| Operand::require(m, "min")).transpose()?;
+        let high = max.filter(|m| !m.is_none()).map(|m| Operand::require(m, "max")).transpose()?;
+        self.run(py, |t| t.clamp(low.as_ref().map(Operand::arg), high.as_ref().map(Operand::arg)))
+    }
+
+    /// `self` limited from below and above.
+    #[pyo3(signature = (min=None, max=None))]
+    fn clip(&self, py: Python<'_>, min: Option<&Bound<'_, PyAny>>, max: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        self.clamp(py, min, max)
+    }
+
+    /// In place: limited from below and above.
+    #[pyo3(signature = (min=None, max=None))]
+    fn clamp_<'py>(slf: &Bound<'py, Self>, min: Option<&Bound<'py, PyAny>>, max: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let new = slf.get().clamp(slf.py(), min, max)?;
+        slf.get().t.write_result(&new.t).or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// `self + weight * (end - self)`.
+    fn lerp(&self, end: &Bound<'_, PyTensor>, weight: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        let weight_arg = Operand::require(weight, "weight")?;
+        self.run(weight.py(), |t| t.lerp(&end.get().t, weight_arg.arg()))
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    #[pyo3(signature = (tensor1, tensor2, *, value=1.0))]
+    fn addcmul(&self, py: Python<'_>, tensor1: &Bound<'_, PyTensor>, tensor2: &Bound<'_, PyTensor>, value: f64) -> PyResult<PyTensor> {
+        self.run(py, |t| t.addc(BinaryKind::Mul, &tensor1.get().t, &tensor2.get().t, value.into()))
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    #[pyo3(signature = (tensor1, tensor2, *, value=1.0))]
+    fn addcdiv(&self, py: Python<'_>, tensor1: &Bound<'_, PyTensor>, tensor2: &Bound<'_, PyTensor>, value: f64) -> PyResult<PyTensor> {
+        self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().t, &tensor2.get().t, value.into()))
+    }
+
+    /// The product of matrices, vectors or batches of them.
+    fn matmul(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        self.run(other.py(), |t| t.matmul(&other.get().t))
+    }
+
+    /// The product of two matrices.
+    fn mm(&self, mat2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        self.run(mat2.py(), |t| t.mm(&mat2.get().t))
+    }
+
+    /// The products of two batches of matrices.
+    fn bmm(&self, mat2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        self.run(mat2.py(), |t| t.bmm(&mat2.get().t))
+    }
+
+    /// `beta * self + alpha * (mat1 @ mat2)`.
+    #[pyo3(signature = (mat1, mat2, *, beta=1.0, alpha=1.0))]
+    fn addmm(&self, py: Python<'_>, mat1: &Bound<'_, PyTensor>, mat2: &Bound<'_, PyTensor>, beta: f64, alpha: f64) -> PyResult<PyTensor> {
+        self.run(py, |t| t.addmm(&mat1.get().t, &mat2.get().t, beta.into(), alpha.into()))
+    }
+
+    /// The sum of products of two vectors.
+    fn dot(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        self.run(other.py(), |t| t.dot(&other.get().t))
+    }
+
+    /// All products of two vectors' elements.
+    fn outer(&self, vec2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        self.run(vec2.py(), |t| t.outer(&vec2.get().t))
+    }
+
+    /// Whether all elements are close. Waits.
+    #[pyo3(signature = (other, rtol=1e-5, atol=1e-8, equal_nan=false))]
+    fn allclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<bool> {
+        mark(other.py());
+        self.t.allclose(&other.get().t, rtol, atol, equal_nan).or_raise()
+    }
+
+    /// Which elements are close.
+    #[pyo3(signature = (other, rtol=1e-5, atol=1e-8, equal_nan=false))]
+    fn isclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<PyTensor> {
+        self.run(other.py(), |t| t.isclose(&other.get().t, rtol, atol, equal_nan))
+    }
+
+    /// Whether both have the same shape and elements. Waits.
+    fn equal(&self, other: &Bound<'_, PyTensor>) -> PyResult<bool> {
+        mark(other.py());
+        self.t.equal(&other.get().t).or_raise()
+    }
+}

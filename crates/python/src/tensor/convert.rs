@@ -1,0 +1,298 @@
+//! To other dtypes and devices, and out of GT.
+
+use gt_client::{Scalar, Tensor, scalar_at};
+use gt_ir::{DType, HostTensor};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use super::PyTensor;
+use crate::device::{self, Device};
+use crate::errors::OrRaise;
+use crate::host::HostBuffer;
+use crate::site::mark;
+
+/// A scalar as a Python number.
+pub fn to_python(py: Python<'_>, s: Scalar) -> PyResult<Py<PyAny>> {
+    Ok(match s {
+        Scalar::Bool(b) => b.into_pyobject(py)?.to_owned().into_any().unbind(),
+        Scalar::I64(i) => i.into_pyobject(py)?.into_any().unbind(),
+        Scalar::F64(f) => f.into_pyobject(py)?.into_any().unbind(),
+    })
+}
+
+fn nested(py: Python<'_>, host: &HostTensor, axis: usize, at: &mut usize) -> PyResult<Py<PyAny>> {
+    if axis == host.ty.shape.rank() {
+        *at += 1;
+        return to_python(py, scalar_at(host, *at - 1));
+    }
+    let items = (0..host.ty.shape[axis]).map(|_| nested(py, host, axis + 1, at)).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyList::new(py, items)?.into_any().unbind())
+}
+
+macro_rules! casts {
+    ($($doc:literal $name:ident $dtype:ident;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                #[doc = $doc]
+                #[pyo3(signature = (**_kwargs))]
+                fn $name<'py>(slf: &Bound<'py, Self>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
+                    slf.get().cast_to(slf, Some(DType::$dtype), slf.get().device, false)
+                }
+            )*
+        }
+    };
+}
+
+casts! {
+    "As float32." float F32;
+    "As float64." double F64;
+    "As float16." half F16;
+    "As bfloat16." bfloat16 BF16;
+    "As int64." long I64;
+    "As int32." int I32;
+    "As int8." char I8;
+    "As uint8." byte U8;
+    "As bool." bool Bool;
+}
+
+impl PyTensor {
+    fn cast_to<'py>(&self, slf: &Bound<'py, Self>, dtype: Option<DType>, device: Device, copy: bool) -> PyResult<Bound<'py, Self>> {
+        let py = slf.py();
+        let dtype = dtype.unwrap_or(self.t.dtype());
+        if dtype == self.t.dtype() && device == self.device && !copy {
+            return Ok(slf.clone());
+        }
+        mark(py);
+        let t = if dtype == self.t.dtype() { self.t.alias() } else { self.t.to_dtype(dtype) };
+        Bound::new(py, PyTensor { t: t.or_raise()?, device })
+    }
+
+    /// The elements as a NumPy array of their own.
+    fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.t.dtype() == DType::BF16 {
+            return Err(PyTypeError::new_err("Got unsupported ScalarType BFloat16"));
+        }
+        mark(py);
+        let host = self.t.read().or_raise()?;
+        let numpy = py.import("numpy")?;
+        let shape = PyTuple::new(py, host.ty.shape.iter())?;
+        let name = self.t.dtype().long_name();
+        if host.bytes.is_empty() {
+            return numpy.call_method1("empty", (shape, name));
+        }
+        let buffer = Bound::new(py, HostBuffer::new(host))?;
+        numpy.getattr("ndarray")?.call1((shape, name, buffer))
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    /// Another dtype, device, or both; the tensor itself when it has them.
+    #[pyo3(signature = (*args, dtype=None, device=None, non_blocking=false, copy=false, memory_format=None))]
+    fn to<'py>(slf: &Bound<'py, Self>, args: &Bound<'py, PyTuple>, dtype: Option<&Bound<'py, PyAny>>, device: Option<&Bound<'py, PyAny>>, non_blocking: bool, copy: bool, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let _ = (non_blocking, memory_format);
+        let this = slf.get();
+        let (mut dt, mut dev, mut copy) = (crate::args::dtype(dtype)?, this.device, copy);
+        if let Some(d) = device.filter(|d| !d.is_none()) {
+            dev = device::extract(d)?;
+        }
+        let mut flags = 0;
+        for arg in args.iter() {
+            if let Ok(other) = arg.cast::<PyTensor>() {
+                (dt, dev) = (Some(other.get().t.dtype()), other.get().device);
+            } else if arg.is_exact_instance_of::<pyo3::types::PyBool>() {
+                // Positional: non_blocking, then copy.
+                copy = if flags == 1 { arg.extract()? } else { copy };
+                flags += 1;
+            } else if arg.is_none() {
+            } else if let Ok(d) = crate::dtype::extract(&arg) {
+                dt = Some(d);
+            } else {
+                dev = device::extract(&arg)?;
+            }
+        }
+        this.cast_to(slf, dt, dev, copy)
+    }
+
+    /// As another dtype; without one, the name of the tensor's type.
+    #[pyo3(signature = (dtype=None, **_kwargs))]
+    fn r#type<'py>(slf: &Bound<'py, Self>, dtype: Option<&Bound<'py, PyAny>>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+        let this = slf.get();
+        match crate::args::dtype(dtype)? {
+            Some(d) => Ok(this.cast_to(slf, Some(d), this.device, false)?.into_any()),
+            None => {
+                let name = match this.t.dtype() {
+                    DType::F32 => "FloatTensor",
+                    DType::F64 => "DoubleTensor",
+                    DType::F16 => "HalfTensor",
+                    DType::BF16 => "BFloat16Tensor",
+                    DType::I8 => "CharTensor",
+                    DType::I32 => "IntTensor",
+                    DType::I64 => "LongTensor",
+                    DType::U8 => "ByteTensor",
+                    DType::Bool => "BoolTensor",
+                };
+                Ok(format!("gt.{name}").into_pyobject(slf.py())?.into_any())
+            }
+        }
+    }
+
+    /// As another tensor's dtype.
+    fn type_as<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
+        slf.get().cast_to(slf, Some(other.get().t.dtype()), slf.get().device, false)
+    }
+
+    /// Asked to be on the CPU; nothing moves.
+    #[pyo3(signature = (**_kwargs))]
+    fn cpu<'py>(slf: &Bound<'py, Self>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
+        let this = slf.get();
+        if matches!(this.device, Device::Unset | Device::Cpu) {
+            return Ok(slf.clone());
+        }
+        this.cast_to(slf, None, Device::Cpu, false)
+    }
+
+    /// Asked to be on a GPU; nothing moves.
+    #[pyo3(signature = (device=None, non_blocking=false, **_kwargs))]
+    fn cuda<'py>(slf: &Bound<'py, Self>, device: Option<&Bound<'py, PyAny>>, non_blocking: bool, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
+        let _ = non_blocking;
+        let dev = match device.filter(|d| !d.is_none()) {
+            Some(d) => device::extract(d)?,
+            None => Device::Cuda(None),
+        };
+        slf.get().cast_to(slf, None, dev, false)
+    }
+
+    /// The tensor itself: pinned memory belongs to engines that copy.
+    #[pyo3(signature = (device=None))]
+    fn pin_memory<'py>(slf: &Bound<'py, Self>, device: Option<&Bound<'py, PyAny>>) -> Bound<'py, Self> {
+        let _ = device;
+        slf.clone()
+    }
+
+    /// Always false.
+    #[pyo3(signature = (device=None))]
+    fn is_pinned(&self, device: Option<&Bound<'_, PyAny>>) -> bool {
+        let _ = device;
+        false
+    }
+
+    /// The only element as a Python number. Waits.
+    pub fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        mark(py);
+        to_python(py, self.t.item().or_raise()?)
+    }
+
+    /// The elements as nested lists. Waits.
+    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        mark(py);
+        let host = self.t.read().or_raise()?;
+        nested(py, &host, 0, &mut 0)
+    }
+
+    /// The elements as a NumPy array that GT never touches again. Waits.
+    #[pyo3(signature = (*, force=false))]
+    fn numpy<'py>(&self, py: Python<'py>, force: bool) -> PyResult<Bound<'py, PyAny>> {
+        if self.t.requires_grad() && !force {
+            return Err(PyRuntimeError::new_err(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            ));
+        }
+        self.to_numpy(py)
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(&self, py: Python<'py>, dtype: Option<&Bound<'py, PyAny>>, copy: Option<bool>) -> PyResult<Bound<'py, PyAny>> {
+        if copy == Some(false) {
+            return Err(PyValueError::new_err("a GT tensor cannot be seen by NumPy without a copy"));
+        }
+        let array = self.numpy(py, false)?;
+        match dtype.filter(|d| !d.is_none()) {
+            Some(d) => array.call_method1("astype", (d,)),
+            None => Ok(array),
+        }
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        match self.t.numel() {
+            0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
+            1 => {
+                mark(py);
+                Ok(self.t.item().or_raise()?.as_bool())
+            }
+            _ => Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous")),
+        }
+    }
+
+    fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.item(py)?.bind(py).call_method0("__int__").map(Bound::unbind)
+    }
+
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        mark(py);
+        Ok(self.t.item().or_raise()?.as_f64())
+    }
+
+    fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
+        if self.t.dtype().is_float() || self.t.numel() != 1 {
+            return Err(PyTypeError::new_err("only integer tensors of a single element can be converted to an index"));
+        }
+        mark(py);
+        Ok(self.t.item().or_raise()?.as_i64())
+    }
+
+    fn __deepcopy__<'py>(slf: &Bound<'py, Self>, memo: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if !this.t.is_leaf() {
+            return Err(PyRuntimeError::new_err(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.",
+            ));
+        }
+        let key = slf.as_ptr() as usize;
+        if let Some(known) = memo.get_item(key)? {
+            return Ok(known);
+        }
+        mark(py);
+        let t = this.t.detach().alias().or_raise()?;
+        if this.t.requires_grad() {
+            t.set_requires_grad(true).or_raise()?;
+        }
+        if let Some(g) = this.t.grad() {
+            t.set_grad(Some(g.detach().alias().or_raise()?)).or_raise()?;
+        }
+        let copy = Bound::new(py, this.like(t))?.into_any();
+        memo.set_item(key, &copy)?;
+        Ok(copy)
+    }
+
+    fn __copy__(&self) -> PyTensor {
+        self.like(self.t.clone())
+    }
+
+    fn __reduce_ex__<'py>(&self, py: Python<'py>, _protocol: i32) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, String, Vec<usize>, bool))> {
+        mark(py);
+        let host = self.t.detach().read().or_raise()?;
+        let bytes = pyo3::types::PyBytes::new(py, &host.bytes).into_any();
+        let rebuild = py.import("gt._core")?.getattr("_rebuild_tensor")?;
+        let leaf = self.t.is_leaf() && self.t.requires_grad();
+        Ok((rebuild, (bytes, self.t.dtype().long_name().into(), self.t.shape().to_vec(), leaf)))
+    }
+}
+
+/// What unpickling calls.
+#[pyfunction]
+pub fn _rebuild_tensor(py: Python<'_>, bytes: &[u8], dtype: &str, shape: Vec<usize>, requires_grad: bool) -> PyResult<PyTensor> {
+    mark(py);
+    let dtype = DType::from_name(dtype).ok_or_else(|| PyValueError::new_err(format!("no dtype is called {dtype}")))?;
+    let shape = gt_ir::Shape::try_new(&shape).map_err(gt_client::Error::from).or_raise()?;
+    if shape.checked_numel().is_none() {
+        return Err(PyValueError::new_err(format!("a tensor of shape {shape} is too large to exist")));
+    }
+    let t = Tensor::from_bytes(gt_ir::TensorType { dtype, shape }, bytes.into()).or_raise()?;
+    if requires_grad {
+        t.set_requires_grad(true).or_raise()?;
+    }
+    Ok(PyTensor::new(t))
+}

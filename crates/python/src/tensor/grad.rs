@@ -1,0 +1,118 @@
+//! Autograd on tensors.
+
+use gt_client::autograd::{BackwardOptions, backward};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use super::PyTensor;
+use crate::autograd::{HookHandle, PyNode, python_hook};
+use crate::errors::OrRaise;
+use crate::site::mark;
+
+#[pymethods]
+impl PyTensor {
+    /// Whether gradients flow to or through the tensor.
+    #[getter]
+    fn get_requires_grad(&self) -> bool {
+        let _ = self.t.id();
+        self.t.requires_grad()
+    }
+
+    #[setter]
+    fn set_requires_grad(&self, on: bool) -> PyResult<()> {
+        self.t.set_requires_grad(on).or_raise()
+    }
+
+    /// Makes the tensor a leaf that collects gradients, or stops it.
+    #[pyo3(signature = (requires_grad=true))]
+    fn requires_grad_<'py>(slf: &Bound<'py, Self>, requires_grad: bool) -> PyResult<Bound<'py, Self>> {
+        slf.get().t.set_requires_grad(requires_grad).or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// Whether no tracked operation made the tensor.
+    #[getter]
+    fn is_leaf(&self) -> bool {
+        self.t.is_leaf()
+    }
+
+    /// The gradient collected so far.
+    #[getter]
+    fn get_grad(&self) -> Option<PyTensor> {
+        self.t.grad().map(|g| self.like(g))
+    }
+
+    #[setter]
+    fn set_grad(&self, grad: Option<&Bound<'_, PyTensor>>) -> PyResult<()> {
+        self.t.set_grad(grad.map(|g| g.get().t.clone())).or_raise()
+    }
+
+    #[deleter]
+    fn delete_grad(&self) -> PyResult<()> {
+        self.t.set_grad(None).or_raise()
+    }
+
+    /// The operation that made the tensor, as a node of the tape.
+    #[getter]
+    fn grad_fn(&self) -> Option<PyNode> {
+        self.t.grad_fn().map(PyNode)
+    }
+
+    /// Collects the gradient of a tensor that is not a leaf too.
+    fn retain_grad(&self) -> PyResult<()> {
+        self.t.retain_grad().or_raise()
+    }
+
+    /// Whether `retain_grad` was called on a tensor that is not a leaf.
+    #[getter]
+    fn retains_grad(&self) -> bool {
+        self.t.retains_grad()
+    }
+
+    /// Calls `hook` with the tensor's gradient on every backward pass; what it returns replaces the gradient.
+    fn register_hook(&self, hook: Py<PyAny>) -> PyResult<HookHandle> {
+        let id = self.t.register_hook(python_hook(hook, self.device)).or_raise()?;
+        Ok(HookHandle::new(self.t.clone(), id))
+    }
+
+    /// Collects gradients into the leaves this tensor was computed from.
+    #[pyo3(signature = (gradient=None, retain_graph=None, create_graph=false, inputs=None))]
+    fn backward(&self, py: Python<'_>, gradient: Option<&Bound<'_, PyAny>>, retain_graph: Option<bool>, create_graph: bool, inputs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        mark(py);
+        let gradient = match gradient.filter(|g| !g.is_none()) {
+            None => None,
+            Some(g) => match g.cast::<PyTensor>() {
+                Ok(g) => Some(g.get().t.clone()),
+                Err(_) => return Err(PyTypeError::new_err(format!("gradients can be either Tensors or None, but got {}", g.get_type().name()?))),
+            },
+        };
+        let options = BackwardOptions { retain_graph: retain_graph.unwrap_or(create_graph), create_graph };
+        if let Some(inputs) = inputs.filter(|i| !i.is_none()) {
+            return crate::autograd::backward_into(py, vec![self.t.clone()], vec![gradient], inputs, options);
+        }
+        backward(&[self.t.clone()], &[gradient], options).or_raise()
+    }
+
+    /// An alias without history.
+    fn detach(&self) -> PyTensor {
+        self.like(self.t.detach())
+    }
+
+    /// In place: forgets how the tensor was made.
+    fn detach_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        slf.get().t.forget_history().or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// The content without history; writing through it is not seen by autograd.
+    #[getter]
+    fn get_data(&self) -> PyTensor {
+        self.like(self.t.detach())
+    }
+
+    #[setter]
+    fn set_data(&self, py: Python<'_>, data: &Bound<'_, PyTensor>) -> PyResult<()> {
+        mark(py);
+        self.t.set_data(&data.get().t).or_raise()
+    }
+}

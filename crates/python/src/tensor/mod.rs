@@ -1,0 +1,287 @@
+//! `gt.Tensor`: one file per family of methods.
+
+mod arith;
+pub mod convert;
+mod grad;
+mod inplace;
+mod pick;
+mod reduce;
+mod shape;
+mod unary;
+
+use gt_client::Tensor;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+
+use crate::device::{Device, PyDevice};
+use crate::dtype::PyDType;
+use crate::errors::OrRaise;
+use crate::site::mark;
+
+/// A tensor. Make one with `gt.tensor`, `gt.zeros`, `gt.randn`, …
+///
+/// >>> import gt
+/// >>> (gt.ones(2, 2) * 3).tolist()
+/// [[3.0, 3.0], [3.0, 3.0]]
+#[pyclass(frozen, subclass, weakref, name = "Tensor", module = "gt")]
+pub struct PyTensor {
+    /// The client's handle.
+    pub t: Tensor,
+    /// Where it was asked to be.
+    pub device: Device,
+}
+
+impl PyTensor {
+    /// A tensor on the default device.
+    #[inline]
+    pub fn new(t: Tensor) -> Self {
+        PyTensor { t, device: Device::Unset }
+    }
+
+    /// A result of this tensor: asked to be where it is.
+    #[inline]
+    pub fn like(&self, t: Tensor) -> Self {
+        PyTensor { t, device: self.device }
+    }
+
+    /// Records with the user's line; the result is asked to be where this tensor is.
+    #[inline]
+    pub fn run(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Tensor>) -> PyResult<PyTensor> {
+        mark(py);
+        f(&self.t).or_raise().map(|t| self.like(t))
+    }
+
+    /// The same for several results.
+    pub fn run_many(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Vec<Tensor>>) -> PyResult<Py<PyTuple>> {
+        mark(py);
+        let parts = f(&self.t).or_raise()?.into_iter().map(|t| self.like(t));
+        Ok(PyTuple::new(py, parts.collect::<Vec<_>>())?.unbind())
+    }
+}
+
+/// `gt.Size`, a tuple that knows its product.
+pub fn size<'py>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || -> PyResult<_> { Ok(py.import("gt._size")?.getattr("Size")?.unbind()) })?;
+    class.bind(py).call1((PyTuple::new(py, dims)?,))
+}
+
+/// Two results under names, as PyTorch returns them.
+pub fn named_pair<'py>(py: Python<'py>, name: &str, fields: (&str, &str), a: PyTensor, b: PyTensor) -> PyResult<Bound<'py, PyAny>> {
+    static CLASSES: PyOnceLock<Py<pyo3::types::PyDict>> = PyOnceLock::new();
+    let classes = CLASSES.get_or_init(py, || pyo3::types::PyDict::new(py).unbind()).bind(py);
+    let class = match classes.get_item(name)? {
+        Some(class) => class,
+        None => {
+            let class = py.import("collections")?.getattr("namedtuple")?.call1((name, [fields.0, fields.1]))?;
+            class.setattr("__module__", "gt.return_types")?;
+            classes.set_item(name, &class)?;
+            class
+        }
+    };
+    class.call1((a, b))
+}
+
+#[pymethods]
+impl PyTensor {
+    /// `gt.Tensor(data)` or `gt.Tensor(*sizes)`: float32, as PyTorch's constructor.
+    #[new]
+    #[pyo3(signature = (*args))]
+    fn py_new(args: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let py = args.py();
+        mark(py);
+        if args.len() == 1 {
+            let only = args.get_item(0)?;
+            if let Ok(t) = only.cast::<PyTensor>() {
+                return Ok(t.get().like(t.get().t.detach()));
+            }
+            if !only.is_instance_of::<pyo3::types::PyInt>() {
+                return Ok(PyTensor::new(crate::create::from_any(&only, Some(gt_ir::DType::F32))?));
+            }
+        }
+        if args.is_empty() {
+            return Ok(PyTensor::new(Tensor::zeros(&[0], None).or_raise()?));
+        }
+        let dims = crate::args::shape(&crate::args::ints(args)?)?;
+        Ok(PyTensor::new(Tensor::zeros(&dims, None).or_raise()?))
+    }
+
+    /// The extents.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        size(py, self.t.shape())
+    }
+
+    /// The extents, or one of them.
+    #[pyo3(signature = (dim=None))]
+    fn size<'py>(&self, py: Python<'py>, dim: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+        match dim {
+            None => size(py, self.t.shape()),
+            Some(d) => {
+                if self.t.rank() == 0 {
+                    return Err(pyo3::exceptions::PyIndexError::new_err("Dimension specified as 0 but tensor has no dimensions"));
+                }
+                let a = gt_client::ops::axis(d, self.t.rank()).or_raise()?;
+                Ok(self.t.shape()[a].into_pyobject(py)?.into_any())
+            }
+        }
+    }
+
+    /// The element type.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> Py<PyDType> {
+        crate::dtype::object(py, self.t.dtype())
+    }
+
+    /// Where the tensor was asked to be.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice(self.device)
+    }
+
+    /// The number of dimensions.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.t.rank()
+    }
+
+    /// The number of dimensions.
+    fn dim(&self) -> usize {
+        self.t.rank()
+    }
+
+    /// The number of dimensions.
+    fn ndimension(&self) -> usize {
+        self.t.rank()
+    }
+
+    /// The number of elements.
+    fn numel(&self) -> usize {
+        self.t.numel()
+    }
+
+    /// The number of elements.
+    fn nelement(&self) -> usize {
+        self.t.numel()
+    }
+
+    /// Bytes of one element.
+    fn element_size(&self) -> usize {
+        self.t.dtype().size()
+    }
+
+    /// Bytes of one element.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.t.dtype().size()
+    }
+
+    /// Bytes of all elements.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.t.ty().bytes()
+    }
+
+    /// Elements between neighbours along each axis.
+    #[pyo3(signature = (dim=None))]
+    fn stride<'py>(&self, py: Python<'py>, dim: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+        let strides = self.t.strides();
+        match dim {
+            None => Ok(PyTuple::new(py, strides.iter())?.into_any()),
+            Some(d) => {
+                let a = gt_client::ops::axis(d, self.t.rank()).or_raise()?;
+                Ok(strides[a].into_pyobject(py)?.into_any())
+            }
+        }
+    }
+
+    /// Elements before the first one in the tensor's storage.
+    fn storage_offset(&self) -> i64 {
+        self.t.storage_offset()
+    }
+
+    /// Whether the elements lie packed in row-major order.
+    #[pyo3(signature = (**_kwargs))]
+    fn is_contiguous(&self, _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>) -> bool {
+        self.t.is_contiguous()
+    }
+
+    /// Whether elements are floats.
+    fn is_floating_point(&self) -> bool {
+        self.t.dtype().is_float()
+    }
+
+    /// Always false: GT has no complex numbers.
+    fn is_complex(&self) -> bool {
+        false
+    }
+
+    /// Whether elements may be negative.
+    fn is_signed(&self) -> bool {
+        !matches!(self.t.dtype(), gt_ir::DType::Bool | gt_ir::DType::U8)
+    }
+
+    /// Whether the tensor was asked to be on a GPU.
+    #[getter]
+    fn is_cuda(&self) -> bool {
+        matches!(self.device, Device::Cuda(_))
+    }
+
+    /// How often the tensor was written to.
+    #[getter]
+    fn _version(&self) -> u32 {
+        self.t.version()
+    }
+
+    /// The tensor this is a view of.
+    #[getter]
+    fn _base(&self) -> Option<PyTensor> {
+        self.t.base().map(|t| self.like(t))
+    }
+
+    /// A number that is the same for every handle of one tensor's storage.
+    fn data_ptr(&self) -> usize {
+        self.t.cell_key() + self.t.storage_offset() as usize * self.t.dtype().size()
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> usize {
+        slf.as_ptr() as usize >> 4
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.t.shape().first().copied().ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("len() of a 0-d tensor"))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.t.rank() == 0 {
+            return Err(pyo3::exceptions::PyTypeError::new_err("iteration over a 0-d tensor"));
+        }
+        self.run_many(py, |t| t.unbind(0))?.bind(py).call_method0("__iter__")
+    }
+
+    fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let operand = crate::args::Operand::require(value, "the element looked for")?;
+        mark(py);
+        let hit = Tensor::compare(gt_ir::rows::CompareKind::Eq, &self.t, operand.arg()).or_raise()?;
+        let any = hit.truth(gt_ir::ops::ReduceKind::Max, &[], false).or_raise()?;
+        any.item().or_raise().map(|s| s.as_bool())
+    }
+
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        mark(py);
+        py.import("gt._printing")?.getattr("format_tensor")?.call1((slf,))
+    }
+
+    fn __format__<'py>(slf: &Bound<'py, Self>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
+        let this = slf.get();
+        if this.t.rank() == 0 {
+            return this.item(slf.py())?.bind(slf.py()).call_method1("__format__", (spec,));
+        }
+        if spec.is_empty() {
+            return Ok(slf.as_any().str()?.into_any());
+        }
+        Err(pyo3::exceptions::PyTypeError::new_err("unsupported format string passed to Tensor.__format__"))
+    }
+}

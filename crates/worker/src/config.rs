@@ -1,0 +1,75 @@
+//! How a worker behaves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use gt_ir::SiteId;
+use gt_observe::InstructionLog;
+
+/// When a plan is compiled: made again with everything left out that nobody can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompilePolicy {
+    /// Never.
+    Never,
+    /// At first sight.
+    Always,
+    /// Once a window has come again this often.
+    AfterRepeats(u64),
+}
+
+/// Turns an interned source line into `file:line`.
+pub type SiteNames = Arc<dyn Fn(SiteId) -> String + Send + Sync>;
+
+/// The settings of one worker, fixed when it starts.
+#[derive(Clone)]
+pub struct WorkerConfig {
+    /// Its name in failures, logs and statistics: `worker_0`.
+    pub name: String,
+    /// Whether instructions are grouped into fused steps.
+    pub fusion: bool,
+    /// When plans are compiled.
+    pub compile: CompilePolicy,
+    /// Windows that came more often than this count as hot.
+    pub hotpath_threshold: u64,
+    /// Instructions that may be sent and not yet run before a sender waits.
+    pub credits_instrs: usize,
+    /// Upload bytes that may be sent and not yet run before a sender waits.
+    pub credits_bytes: usize,
+    /// The most instructions of one plan; longer windows are split.
+    pub batch_limit: Option<usize>,
+    /// How many plans are kept.
+    pub cached_plans: usize,
+    /// The instruction log, if there is one.
+    pub log: Option<Arc<InstructionLog>>,
+    /// Names for source lines in the log.
+    pub site_names: Option<SiteNames>,
+    /// Whether `[WORKER]` lines are printed.
+    pub debug: bool,
+    /// Whether `[COMPILE]` lines are printed.
+    pub debug_compile: bool,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        WorkerConfig {
+            name: "worker_0".to_string(),
+            fusion: true,
+            compile: CompilePolicy::AfterRepeats(5),
+            hotpath_threshold: 5,
+            credits_instrs: 65_536,
+            credits_bytes: 256 << 20,
+            batch_limit: None,
+            cached_plans: 512,
+            log: None,
+            site_names: None,
+            debug: false,
+            debug_compile: false,
+        }
+    }
+}
+
+impl fmt::Debug for WorkerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerConfig").field("name", &self.name).field("compile", &self.compile).finish_non_exhaustive()
+    }
+}

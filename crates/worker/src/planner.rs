@@ -1,0 +1,146 @@
+//! Finds the plan of a window, or makes it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use gt_engine::Engine;
+use gt_ir::{Failure, FailureKind, Window};
+use gt_observe::Counters;
+use gt_plan::{Canonical, Plan, PlanCache, PlanError, PlanOptions, text};
+
+use crate::shared::Shared;
+use crate::{CompilePolicy, WorkerConfig};
+
+/// What is made once per plan.
+pub(crate) struct Prepared<P> {
+    pub(crate) program: Arc<P>,
+    /// The instruction that defines each slot past the inputs.
+    pub(crate) definers: Arc<[u32]>,
+    pub(crate) flops: u64,
+}
+
+/// Why there is no program.
+pub(crate) enum Unplanned {
+    Refused(PlanError),
+    Panicked(Arc<Plan>, Box<dyn Any + Send>),
+}
+
+/// A plan, what the engine made of it, and whether it is compiled.
+pub(crate) type Planned<E> = Result<(Arc<Plan>, Arc<Prepared<<E as Engine>::Program>>, bool), Unplanned>;
+
+/// Finds or makes plans.
+pub(crate) struct Planner<'a, E: Engine> {
+    pub(crate) engine: &'a mut E,
+    pub(crate) cache: &'a mut PlanCache<Prepared<E::Program>>,
+    pub(crate) config: &'a WorkerConfig,
+    pub(crate) shared: &'a Shared,
+}
+
+impl<E: Engine> Planner<'_, E> {
+    /// A plan for a window that was cut by time: op by op, kept nowhere.
+    pub(crate) fn eager(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
+        let options = PlanOptions { fusion: false, compiled: false };
+        let plan = gt_plan::build(window, canonical, options).map_err(Unplanned::Refused)?;
+        let (plan, prepared) = self.prepare(plan)?;
+        Ok((plan, prepared, false))
+    }
+
+    /// The plan of a window that may come again.
+    pub(crate) fn cached(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
+        let counters = &self.shared.counters;
+        let threshold = self.shared.hot_threshold;
+        let seen = self.shared.sequences.lock().count(canonical.hash.exact, window.instrs.len(), threshold);
+        if seen > threshold {
+            Counters::add(&counters.hot_instructions, window.instrs.len() as u64);
+        }
+        let hit = self.cache.get(window, canonical);
+        if let Some(cached) = hit {
+            Counters::add(&counters.plan_hits, 1);
+            let due = match self.config.compile {
+                CompilePolicy::AfterRepeats(n) => !cached.options.compiled && cached.hits >= n,
+                CompilePolicy::Never | CompilePolicy::Always => false,
+            };
+            if !due {
+                return Ok((cached.plan.clone(), cached.program.clone(), cached.options.compiled));
+            }
+            let (plan, program) = (cached.plan.clone(), cached.program.clone());
+            return self.compile(window, canonical, plan, program);
+        }
+        Counters::add(&counters.plan_misses, 1);
+        let compiled = self.config.compile == CompilePolicy::Always;
+        self.make(window, canonical, PlanOptions { fusion: self.config.fusion, compiled })
+    }
+
+    fn make(&mut self, window: &Window, canonical: &Canonical, options: PlanOptions) -> Planned<E> {
+        let known = self.cache.counts().structure_hits;
+        let plan = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
+        let reused = self.cache.counts().structure_hits - known;
+        Counters::add(&self.shared.counters.structure_hits, reused);
+        let (plan, prepared) = self.prepare(plan)?;
+        self.shared.debug.print(|| format!("plan {:032x}\n{}", plan.hash.exact, text::print(&plan)));
+        self.cache.insert(plan.clone(), prepared.clone(), options);
+        Ok((plan, prepared, options.compiled))
+    }
+
+    /// Makes the plan of a hot window again, without what nobody can see.
+    fn compile(
+        &mut self,
+        window: &Window,
+        canonical: &Canonical,
+        plan: Arc<Plan>,
+        program: Arc<Prepared<E::Program>>,
+    ) -> Planned<E> {
+        let start = Instant::now();
+        let options = PlanOptions { fusion: self.config.fusion, compiled: true };
+        let better = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
+        // Where nothing can be left out the plan is the same, and what the engine made of it stays.
+        let (plan, program) = match better.instrs_run() == plan.instrs_run() {
+            true => (plan, program),
+            false => self.prepare(better)?,
+        };
+        self.cache.insert(plan.clone(), program.clone(), options);
+        let took = start.elapsed();
+        self.shared.debug_compile.print(|| {
+            let (hash, instrs, steps) = (plan.hash.exact, plan.instrs.len(), plan.steps.len());
+            let left_out = instrs - plan.instrs_run();
+            format!("plan {hash:032x}: {instrs} instructions, {left_out} left out, {steps} steps, {took:?}")
+        });
+        if let Some(journal) = &self.shared.journal {
+            journal.compiled(&plan, took);
+        }
+        Ok((plan, program, true))
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn prepare(&mut self, plan: Plan) -> Result<(Arc<Plan>, Arc<Prepared<E::Program>>), Unplanned> {
+        let plan = Arc::new(plan);
+        let engine = &mut *self.engine;
+        match catch_unwind(AssertUnwindSafe(|| engine.prepare(plan.clone()))) {
+            Ok(program) => {
+                let prepared =
+                    Prepared { program: Arc::new(program), definers: definers(&plan), flops: plan.cost().flops };
+                Ok((plan, Arc::new(prepared)))
+            }
+            Err(panic) => Err(Unplanned::Panicked(plan, panic)),
+        }
+    }
+}
+
+/// The instruction that defines each slot past the inputs.
+pub(crate) fn definers(plan: &Plan) -> Arc<[u32]> {
+    plan.instrs.iter().enumerate().flat_map(|(at, instr)| instr.outs.iter().map(move |_| at as u32)).collect()
+}
+
+/// A panic as a failure.
+pub(crate) fn panicked(worker: &str, panic: Box<dyn Any + Send>) -> Arc<Failure> {
+    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text.as_str(),
+        _ => "no message",
+    };
+    let mut failure = Failure::new(FailureKind::Internal, format!("the engine panicked: {message}"));
+    failure.worker = worker.to_string();
+    Arc::new(failure)
+}

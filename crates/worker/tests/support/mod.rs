@@ -1,0 +1,136 @@
+//! What the worker tests share: a time limit, windows from lines, and an engine that waits at a gate.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use gt_engine::{Done, Engine, Memory, Reference, ReferenceBuffer, Run, Sink, Ticket, Value};
+use gt_ir::{Failure, HostTensor, OpKind, Payload, TensorId, Window};
+use gt_plan::{Plan, Slot};
+use gt_worker::{ReadError, WorkerConfig, WorkerHandle};
+use parking_lot::{Condvar, Mutex};
+
+/// Fails the test if the body takes longer than ten seconds.
+pub fn within_time(body: impl FnOnce() + Send + 'static) {
+    let (done, finished) = channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match finished.recv_timeout(Duration::from_secs(10)) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
+        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+/// A window of the given lines; f32 uploads take their elements from `uploads`, in order.
+pub fn window(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Window {
+    let instrs: Vec<gt_ir::Instr> = lines.iter().map(|l| l.parse().unwrap_or_else(|e| panic!("{l}: {e}"))).collect();
+    let places = instrs.iter().enumerate().filter(|(_, i)| i.op.kind() == OpKind::Upload).map(|(at, _)| at as u32);
+    let bytes = |values: &&[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let payload = |(instr, values)| Payload { instr, bytes: bytes(values).into() };
+    let uploads = places.zip(uploads).map(payload).collect();
+    Window { instrs, uploads, frees: frees.iter().map(|&n| TensorId(n)).collect(), eager: false }
+}
+
+pub fn never() -> bool {
+    false
+}
+
+pub fn reference(config: WorkerConfig) -> WorkerHandle {
+    WorkerHandle::spawn(Reference::new, config)
+}
+
+pub fn floats(tensor: &HostTensor) -> Vec<f32> {
+    tensor.bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+pub fn read(worker: &WorkerHandle, id: u64) -> Vec<f32> {
+    floats(&worker.read(TensorId(id), &never).unwrap_or_else(|e| panic!("%{id}: {e}")))
+}
+
+pub fn failure(result: Result<HostTensor, ReadError>) -> Arc<Failure> {
+    match result {
+        Err(ReadError::Failed(failure)) => failure,
+        other => panic!("expected a failure, got {other:?}"),
+    }
+}
+
+/// Opens once, for all who wait.
+#[derive(Default)]
+pub struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub fn open(&self) {
+        *self.open.lock() = true;
+        self.changed.notify_all();
+    }
+    pub fn pass(&self) {
+        let mut open = self.open.lock();
+        while !*open {
+            self.changed.wait(&mut open);
+        }
+    }
+}
+
+/// The reference engine, which publishes the first value of each run, then waits at the gate, and panics at runs that
+/// the test chose.
+pub struct Gated {
+    pub inner: Reference,
+    pub gate: Arc<Gate>,
+    pub panic_at: Option<usize>,
+    pub runs: usize,
+}
+
+struct GateSink {
+    inner: Arc<dyn Sink<ReferenceBuffer>>,
+    gate: Arc<Gate>,
+    published: Mutex<usize>,
+    panics: bool,
+}
+
+impl Sink<ReferenceBuffer> for GateSink {
+    fn publish(&self, slot: Slot, value: Value<ReferenceBuffer>) {
+        let mut published = self.published.lock();
+        if *published > 0 {
+            assert!(!self.panics, "the chosen run");
+            self.gate.pass();
+        }
+        *published += 1;
+        self.inner.publish(slot, value);
+    }
+    fn write_skipped(&self, failure: Arc<Failure>) {
+        self.inner.write_skipped(failure);
+    }
+}
+
+impl Engine for Gated {
+    type Buffer = ReferenceBuffer;
+    type Program = <Reference as Engine>::Program;
+
+    fn name(&self) -> &'static str {
+        "gated"
+    }
+    fn prepare(&mut self, plan: Arc<Plan>) -> Self::Program {
+        self.inner.prepare(plan)
+    }
+    fn submit(&mut self, program: &Arc<Self::Program>, run: Run<ReferenceBuffer>) -> Box<dyn Ticket> {
+        let panics = self.panic_at == Some(self.runs);
+        self.runs += 1;
+        let sink = Arc::new(GateSink { inner: run.sink, gate: self.gate.clone(), published: Mutex::new(0), panics });
+        self.inner.submit(program, Run { sink, ..run }).wait();
+        Box::new(Done)
+    }
+    fn synchronize(&mut self) {}
+    fn memory(&self) -> Memory {
+        self.inner.memory()
+    }
+    fn trim(&mut self) {
+        self.inner.trim();
+    }
+}

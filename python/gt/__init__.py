@@ -1,0 +1,209 @@
+"""GT: tensors that one script drives and many machines execute.
+
+Write eager, PyTorch-like code; GT records it and runs it behind the script's back. Only reads wait.
+
+>>> import gt
+>>> x = gt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4., 6.])
+"""
+
+from __future__ import annotations
+
+import atexit as _atexit
+import math as _math
+
+from gt import _core, _functions, _methods, autograd, cuda, debug, errors, linalg, random, testing, utils
+from gt._core import (
+    Generator,
+    Tensor,
+    arange,
+    as_tensor,
+    bfloat16,
+    bool,
+    can_cast,
+    cat,
+    device,
+    dtype,
+    einsum,
+    empty,
+    empty_cache,
+    empty_like,
+    eye,
+    float16,
+    float32,
+    float64,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    get_default_dtype,
+    get_num_threads,
+    get_rng_state,
+    initial_seed,
+    int8,
+    int32,
+    int64,
+    is_tensor,
+    linspace,
+    manual_seed,
+    meshgrid,
+    ones,
+    ones_like,
+    promote_types,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    result_type,
+    seed,
+    set_default_dtype,
+    set_num_threads,
+    set_rng_state,
+    stack,
+    synchronize,
+    tensor,
+    uint8,
+    where,
+    zeros,
+    zeros_like,
+)
+from gt._functions import *
+from gt._grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from gt._limits import finfo, iinfo
+from gt._methods import *
+from gt._printing import get_printoptions, set_printoptions
+from gt._session import disconnect, gpu_workers
+from gt._size import Size
+from gt.errors import OutOfMemoryError, WorkerLost
+
+__version__ = "0.1.0"
+
+# Work that nobody will read is not waited for.
+_atexit.register(_core._shutdown)
+
+float = float32
+double = float64
+half = float16
+long = int64
+int = int32
+
+inf = _math.inf
+nan = _math.nan
+pi = _math.pi
+e = _math.e
+newaxis = None
+
+asarray = as_tensor
+strided = "strided"
+contiguous_format = "contiguous_format"
+preserve_format = "preserve_format"
+
+__all__ = [
+    "Generator",
+    "OutOfMemoryError",
+    "Size",
+    "Tensor",
+    "WorkerLost",
+    "__version__",
+    "arange",
+    "as_tensor",
+    "asarray",
+    "autograd",
+    "bfloat16",
+    "bool",
+    "can_cast",
+    "cat",
+    "contiguous_format",
+    "cuda",
+    "debug",
+    "device",
+    "disconnect",
+    "double",
+    "dtype",
+    "e",
+    "einsum",
+    "empty",
+    "empty_cache",
+    "empty_like",
+    "enable_grad",
+    "errors",
+    "eye",
+    "finfo",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "get_default_dtype",
+    "get_num_threads",
+    "get_printoptions",
+    "get_rng_state",
+    "gpu_workers",
+    "half",
+    "iinfo",
+    "inf",
+    "inference_mode",
+    "initial_seed",
+    "int",
+    "int32",
+    "int64",
+    "int8",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_tensor",
+    "linalg",
+    "linspace",
+    "long",
+    "manual_seed",
+    "meshgrid",
+    "nan",
+    "newaxis",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "pi",
+    "preserve_format",
+    "promote_types",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "random",
+    "randperm",
+    "result_type",
+    "seed",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_num_threads",
+    "set_printoptions",
+    "set_rng_state",
+    "stack",
+    "strided",
+    "synchronize",
+    "tensor",
+    "testing",
+    "uint8",
+    "utils",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+__all__ += _functions.__all__
+__all__ += _methods.__all__

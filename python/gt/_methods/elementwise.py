@@ -1,0 +1,411 @@
+"""Element by element: logic, safe logarithms, signs, angles, and what else primitives compose to.
+
+ELEMENTWISE-1: where a formula has no value at some elements, those are replaced before it is applied and not after:
+otherwise their gradient would be NaN times zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gt import _core
+from gt._core import Tensor
+from gt._methods._registry import in_place, method
+from gt.autograd.function import Function
+
+
+def as_operand(value: Any, like: Tensor) -> Tensor:
+    """A number as a 0-d tensor that does not change the dtype of `like`, unless it must (a float beside integers)."""
+    if isinstance(value, Tensor):
+        return value
+    if like.dtype.is_floating_point and not isinstance(value, complex):
+        return _core.tensor(value, dtype=like.dtype)
+    return _core.tensor(value)
+
+
+def truth(value: Any) -> Any:
+    """Whether each element is not zero."""
+    if not isinstance(value, Tensor):
+        return bool(value)
+    return value if value.dtype == _core.bool else value != 0
+
+
+def as_float(input: Tensor) -> Tensor:
+    """Floats as they are, all else as the default dtype."""
+    return input if input.dtype.is_floating_point else input.to(_core.get_default_dtype())
+
+
+@method
+def logical_and(input: Tensor, other: Tensor) -> Tensor:
+    """Whether both elements are not zero.
+
+    >>> gt.logical_and(gt.tensor([1, 0]), gt.tensor([2, 2]))
+    tensor([ True, False])
+    """
+    return truth(input) & truth(other)  # type: ignore[no-any-return]
+
+
+@method
+def logical_or(input: Tensor, other: Tensor) -> Tensor:
+    """Whether one of the elements, or both, are not zero.
+
+    >>> gt.logical_or(gt.tensor([1, 0]), gt.tensor([0, 0]))
+    tensor([ True, False])
+    """
+    return truth(input) | truth(other)  # type: ignore[no-any-return]
+
+
+@method
+def logical_xor(input: Tensor, other: Tensor) -> Tensor:
+    """Whether exactly one of the elements is not zero.
+
+    >>> gt.logical_xor(gt.tensor([1, 1]), gt.tensor([0, 1]))
+    tensor([ True, False])
+    """
+    return truth(input) ^ truth(other)  # type: ignore[no-any-return]
+
+
+def _gap(input: Tensor, other: Tensor) -> Tensor:
+    """Minus the distance of two numbers, zero for equal infinities."""
+    same = (input == other) & input.isinf()
+    return -(_core.where(same, 0.0, input) - _core.where(same, 0.0, other)).abs()
+
+
+@method
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """log(exp(input) + exp(other)) without overflow.
+
+    >>> gt.logaddexp(gt.tensor([1000.0]), gt.tensor([1000.0]))
+    tensor([1000.6932])
+    """
+    return input.maximum(other) + _gap(input, other).exp().log1p()
+
+
+@method
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """log2(2**input + 2**other) without overflow.
+
+    >>> gt.logaddexp2(gt.tensor([3.0]), gt.tensor([3.0]))
+    tensor([4.])
+    """
+    return input.maximum(other) + _gap(input, other).exp2().log1p() / math.log(2)
+
+
+@method
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """The length of the hypotenuse over two legs, without overflow on the way.
+
+    >>> gt.hypot(gt.tensor([3.0]), gt.tensor([4.0]))
+    tensor([5.])
+    """
+    scale = input.detach().abs().maximum(other.detach().abs())
+    scale = _core.where((scale == 0) | scale.isinf(), 1.0, scale)
+    return ((input / scale).square() + (other / scale).square()).sqrt() * scale
+
+
+@method
+def signbit(input: Tensor) -> Tensor:
+    """Whether the sign bit is set: below zero, or minus zero.
+
+    >>> gt.signbit(gt.tensor([-1.0, -0.0, 0.0]))
+    tensor([ True,  True, False])
+    """
+    if not input.dtype.is_floating_point:
+        return input < 0
+    return (input < 0) | ((input == 0) & (input.reciprocal() < 0))
+
+
+@method
+def copysign(input: Tensor, other: Any) -> Tensor:
+    """The magnitude of `input` with the sign of `other`.
+
+    >>> gt.copysign(gt.tensor([1.0, -2.0]), gt.tensor([-0.0, 3.0]))
+    tensor([-1.,  2.])
+    """
+    if isinstance(other, Tensor):
+        input = input.to(_core.result_type(input, other))
+    input = as_float(input)
+    negative: Any = signbit(other) if isinstance(other, Tensor) else math.copysign(1.0, other) < 0
+    if isinstance(negative, bool):
+        return -input.abs() if negative else input.abs()
+    return _core.where(negative, -input.abs(), input.abs())
+
+
+@method
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below zero, 1 above, `values` at zero.
+
+    >>> gt.heaviside(gt.tensor([-1.0, 0.0, 2.0]), gt.tensor(0.5))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    return _core.where(input == 0, values, (input > 0).to(input.dtype))
+
+
+@method
+def frac(input: Tensor) -> Tensor:
+    """The part behind the point, with the sign of the number.
+
+    >>> gt.frac(gt.tensor([1.25, -2.5]))
+    tensor([ 0.2500, -0.5000])
+    """
+    return input - input.trunc()
+
+
+@method
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians.
+
+    >>> gt.deg2rad(gt.tensor([180.0]))
+    tensor([3.1416])
+    """
+    return input * (math.pi / 180)
+
+
+@method
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees.
+
+    >>> gt.rad2deg(gt.tensor([gt.pi]))
+    tensor([180.])
+    """
+    return input * (180 / math.pi)
+
+
+@method
+def sinc(input: Tensor) -> Tensor:
+    """sin(πx) / (πx), 1 at zero.
+
+    >>> gt.sinc(gt.tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+    angle = as_float(input) * math.pi
+    zero = angle == 0
+    angle = _core.where(zero, 1.0, angle)
+    return _core.where(zero, 1.0, angle.sin() / angle)
+
+
+@method
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself.
+
+    >>> gt.positive(gt.tensor([-1]))
+    tensor([-1])
+    """
+    if input.dtype == _core.bool:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@method
+def sgn(input: Tensor) -> Tensor:
+    """-1, 0 or 1, as the sign says.
+
+    >>> gt.sgn(gt.tensor([-3.0, 0.0]))
+    tensor([-1.,  0.])
+    """
+    return input.sign()
+
+
+@method
+def float_power(input: Tensor, exponent: Any) -> Tensor:
+    """The power, computed in float64.
+
+    >>> gt.float_power(gt.tensor([2, 3]), 2)
+    tensor([4., 9.], dtype=gt.float64)
+    """
+    if isinstance(exponent, Tensor):
+        exponent = exponent.double()
+    return input.double().pow(exponent)
+
+
+@method
+def xlogy(input: Tensor, other: Any) -> Tensor:
+    """input · log(other), zero where `input` is.
+
+    >>> gt.xlogy(gt.tensor([0.0, 2.0]), gt.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
+    other = as_float(as_operand(other, input))
+    senseless = (input == 0) & ((other <= 0) | other.isinf())
+    return as_float(input) * _core.where(senseless, 1.0, other).log()
+
+
+@method
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """The larger element; a number beats NaN.
+
+    >>> gt.fmax(gt.tensor([1.0, gt.nan]), gt.tensor([2.0, 3.0]))
+    tensor([2., 3.])
+    """
+    return _core.where(other.isnan() | (input >= other), input, other)
+
+
+@method
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller element; a number beats NaN.
+
+    >>> gt.fmin(gt.tensor([1.0, gt.nan]), gt.tensor([2.0, 3.0]))
+    tensor([1., 3.])
+    """
+    return _core.where(other.isnan() | (input <= other), input, other)
+
+
+@method
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input · 2**other.
+
+    >>> gt.ldexp(gt.tensor([1.0]), gt.tensor([3]))
+    tensor([8.])
+    """
+    return input * as_float(other).exp2()
+
+
+@method
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)); with `eps`, x is first kept that far from 0 and 1.
+
+    >>> gt.logit(gt.tensor([0.5]))
+    tensor([0.])
+    """
+    input = as_float(input)
+    if eps is not None:
+        input = input.clamp(eps, 1 - eps)
+    return input.log() - (-input).log1p()
+
+
+@method
+def isposinf(input: Tensor) -> Tensor:
+    """Whether an element is plus infinity.
+
+    >>> gt.isposinf(gt.tensor([gt.inf, -gt.inf]))
+    tensor([ True, False])
+    """
+    return input.isinf() & (input > 0)
+
+
+@method
+def isneginf(input: Tensor) -> Tensor:
+    """Whether an element is minus infinity.
+
+    >>> gt.isneginf(gt.tensor([gt.inf, -gt.inf]))
+    tensor([False,  True])
+    """
+    return input.isinf() & (input < 0)
+
+
+@method
+def isreal(input: Tensor) -> Tensor:
+    """Whether an element is a real number: all are.
+
+    >>> gt.isreal(gt.tensor([1.0]))
+    tensor([True])
+    """
+    return _core.ones_like(input, dtype=_core.bool)
+
+
+@method
+def gcd(input: Tensor, other: Tensor) -> Tensor:
+    """The greatest common divisor. Reads how far it has come after every step.
+
+    >>> gt.gcd(gt.tensor([12, 7]), gt.tensor([18, 0]))
+    tensor([6, 7])
+    """
+    a, b = input.abs() + 0 * other, other.abs() + 0 * input
+    while bool((b != 0).any()):
+        divisor = _core.where(b == 0, 1, b)
+        a, b = _core.where(b == 0, a, b), _core.where(b == 0, 0, a % divisor)
+    return a
+
+
+@method
+def lcm(input: Tensor, other: Tensor) -> Tensor:
+    """The least common multiple.
+
+    >>> gt.lcm(gt.tensor([4]), gt.tensor([6]))
+    tensor([12])
+    """
+    divisor = gcd(input, other)
+    return (input // _core.where(divisor == 0, 1, divisor) * other).abs()
+
+
+class _InverseErf(Function):
+    """Giles' approximation, sharpened by Newton's steps."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        wide = x.double()
+        w = -((1 - wide) * (1 + wide)).log()
+        near, far = w - 2.5, w.clamp(min=5).sqrt() - 3
+        central = _polynomial(near, _CENTRAL)
+        y = _core.where(w < 5, central, _polynomial(far, _TAILS)) * wide
+        for _ in range(2):
+            y = y - (y.erf() - wide) / ((2 / math.sqrt(math.pi)) * (-y * y).exp())
+        y = _core.where(wide.abs() == 1, wide * math.inf, y)
+        y = y.to(x.dtype)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return grad_outputs[0] * (math.sqrt(math.pi) / 2) * (y * y).exp()
+
+
+_CENTRAL = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+            -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
+_TAILS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+          0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
+
+
+def _polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    total = x * coefficients[0] + coefficients[1]
+    for c in coefficients[2:]:
+        total = total * x + c
+    return total
+
+
+@method
+def erfinv(input: Tensor) -> Tensor:
+    """The number whose `erf` is `input`.
+
+    >>> gt.erfinv(gt.tensor([0.0, 0.5]))
+    tensor([0.0000, 0.4769])
+    """
+    return _InverseErf.apply(as_float(input))  # type: ignore[no-any-return]
+
+
+@method
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """Elements below `min` raised to it.
+
+    >>> gt.clamp_min(gt.tensor([-1, 2]), 0)
+    tensor([0, 2])
+    """
+    return input.clamp(min=min)
+
+
+@method
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """Elements above `max` lowered to it.
+
+    >>> gt.clamp_max(gt.tensor([-1, 2]), 0)
+    tensor([-1,  0])
+    """
+    return input.clamp(max=max)
+
+
+@method
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of the difference.
+
+    >>> gt.dist(gt.tensor([3.0, 0.0]), gt.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
+    return (input - other).norm(p)
+
+
+for _name in ("logical_and", "logical_or", "logical_xor", "hypot", "copysign", "heaviside", "frac", "deg2rad", "rad2deg",
+              "sinc", "sgn", "float_power", "xlogy", "ldexp", "logit", "gcd", "lcm", "erfinv", "clamp_min", "clamp_max",
+              "clip", "lerp", "addcmul", "addcdiv", "nan_to_num", "subtract", "divide"):  # fmt: skip
+    in_place(_name)

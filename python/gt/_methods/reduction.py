@@ -1,0 +1,365 @@
+"""Reductions: moments, order statistics, counts, distances.
+
+REDUCTION-1: what is picked out of a tensor (median, quantile, …) is gathered from it by index, so that gradients reach
+exactly the elements that were picked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, overload
+
+from gt import _core, _return_types
+from gt._core import Tensor
+from gt._methods._registry import method
+from gt._methods.elementwise import as_float, as_operand, truth
+
+Dims = int | Sequence[int] | None
+
+
+def _correction(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
+    """`var_mean(x, False)` means unbiased=False, as in PyTorch."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dim, correction
+
+
+@method
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean.
+
+    >>> gt.var_mean(gt.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    dim, correction = _correction(dim, unbiased, correction)
+    return input.var(dim, correction=correction, keepdim=keepdim), input.mean(dim, keepdim=keepdim)
+
+
+@method
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean.
+
+    >>> gt.std_mean(gt.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    dim, correction = _correction(dim, unbiased, correction)
+    return input.std(dim, correction=correction, keepdim=keepdim), input.mean(dim, keepdim=keepdim)
+
+
+@method
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of what is not NaN.
+
+    >>> gt.nansum(gt.tensor([1.0, gt.nan, 2.0]))
+    tensor(3.)
+    """
+    return _core.where(input.isnan(), 0, input).sum(dim, keepdim=keepdim, dtype=dtype)
+
+
+@method
+def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean of what is not NaN.
+
+    >>> gt.nanmean(gt.tensor([1.0, gt.nan, 2.0]))
+    tensor(1.5000)
+    """
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return total / (~input.isnan()).sum(dim, keepdim=keepdim).to(total.dtype)
+
+
+@method
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements are not zero.
+
+    >>> gt.count_nonzero(gt.tensor([[1, 0], [2, 3]]), dim=1)
+    tensor([1, 2])
+    """
+    return truth(input).sum(dim)  # type: ignore[no-any-return]
+
+
+@method
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> _return_types.aminmax:
+    """The smallest and the largest elements.
+
+    >>> low, high = gt.aminmax(gt.tensor([3, 1, 2]))
+    >>> low, high
+    (tensor(1), tensor(3))
+    """
+    return _return_types.aminmax(input.amin(dim, keepdim=keepdim), input.amax(dim, keepdim=keepdim))
+
+
+def _picked(input: Tensor, index: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Elements of `input` by an index that kept `dim`, and that index."""
+    if input.dim() == 0:
+        return input.clone(), index.reshape(())
+    values = input.gather(dim, index)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def _sorted_index(input: Tensor, dim: int) -> Tensor:
+    return input.detach().sort(dim=dim, stable=True).indices
+
+
+@method
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> _return_types.values_and_indices:
+    """The `k`-th smallest element along a dimension, and where it is.
+
+    >>> gt.kthvalue(gt.tensor([3, 1, 2]), 2).values
+    tensor(2)
+    """
+    size = input.shape[dim] if input.dim() else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: {k} of {size}")
+    if input.dim() == 0:
+        return _return_types.kthvalue(input.clone(), _core.zeros((), dtype=_core.int64))
+    index = _sorted_index(input, dim).narrow(dim, k - 1, 1)
+    return _return_types.kthvalue(*_picked(input, index, dim, keepdim))
+
+
+def _median_index(input: Tensor, dim: int, skip_nan: bool) -> Tensor:
+    size = input.shape[dim]
+    order = _sorted_index(input, dim)
+    if not input.dtype.is_floating_point:
+        return order.narrow(dim, (size - 1) // 2, 1)
+    nan = input.detach().isnan()
+    if skip_nan:
+        valid = (~nan).sum(dim, keepdim=True)
+        return order.gather(dim, ((valid - 1) // 2).clamp(min=0))
+    return _core.where(
+        nan.any(dim, keepdim=True), nan.int().argmax(dim, keepdim=True), order.narrow(dim, (size - 1) // 2, 1)
+    )
+
+
+def _median(input: Tensor, dim: int | None, keepdim: bool, skip_nan: bool) -> tuple[Tensor, Tensor]:
+    if dim is None:
+        flat = input.reshape(-1)
+        if flat.shape[0] == 0:
+            empty = _core.full((), math.nan, dtype=input.dtype)
+            return empty, empty
+        return _picked(flat, _median_index(flat, 0, skip_nan), 0, False)
+    if input.dim() == 0:
+        return input.clone(), _core.zeros((), dtype=_core.int64)
+    return _picked(input, _median_index(input, dim, skip_nan), dim, keepdim)
+
+
+@overload
+def median(input: Tensor) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: int, keepdim: bool = False) -> _return_types.values_and_indices: ...
+@method
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element, the lower one of two; along a dimension also where it is. NaN if there is one.
+
+    >>> gt.median(gt.tensor([3.0, 1.0, 2.0]))
+    tensor(2.)
+    """
+    made = _median(input, dim, keepdim, skip_nan=False)
+    return made[0] if dim is None else _return_types.median(*made)
+
+
+@overload
+def nanmedian(input: Tensor) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, dim: int, keepdim: bool = False) -> _return_types.values_and_indices: ...
+@method
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element of what is not NaN.
+
+    >>> gt.nanmedian(gt.tensor([3.0, gt.nan, 2.0]))
+    tensor(2.)
+    """
+    made = _median(input, dim, keepdim, skip_nan=True)
+    return made[0] if dim is None else _return_types.nanmedian(*made)
+
+
+@method
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> _return_types.values_and_indices:
+    """The most frequent element along a dimension (the smallest of several), and where it was last.
+
+    >>> gt.mode(gt.tensor([1, 2, 2, 3])).values
+    tensor(2)
+    """
+    if input.dim() == 0:
+        return _return_types.mode(input.clone(), _core.zeros((), dtype=_core.int64))
+    order = _sorted_index(input, dim)
+    ranked = input.detach().gather(dim, order)
+    last = ranked.dim() - 1
+    ranked = ranked.movedim(dim, -1)
+    counts = (ranked.unsqueeze(-1) == ranked.unsqueeze(-2)).sum(-1)
+    # argmax gives the first of the most frequent ones in sorted order; its run ends `count` places on.
+    first = counts.argmax(-1, keepdim=True)
+    end = first + counts.gather(last, first) - 1
+    index = order.movedim(dim, -1).gather(last, end).movedim(-1, dim)
+    return _return_types.mode(*_picked(input, index, dim, keepdim))
+
+
+def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"quantile() input tensor must be either float or double dtype, got {input.dtype}")
+    wanted = as_operand(q, input)
+    if wanted.dim() > 1:
+        raise RuntimeError(f"quantile() q must be a scalar or 1D tensor, got shape {tuple(wanted.shape)}")
+    rank = input.dim()
+    source = input.reshape(-1) if dim is None or rank == 0 else input.movedim(dim, -1)
+    last = source.dim() - 1
+    order = _sorted_index(source, -1)
+    nan = source.detach().isnan()
+    valid = (~nan).sum(-1, keepdim=True) if skip_nan else _core.tensor(source.shape[-1])
+    place = wanted.reshape(-1).to(source.dtype) * (valid - 1).clamp(min=0).to(source.dtype)
+    place = place.expand(*source.shape[:-1], place.shape[-1])
+    if interpolation == "nearest":
+        place = place.round()
+    low, high = place.floor(), place.ceil()
+    if interpolation in ("lower", "nearest"):
+        high = low
+    elif interpolation == "higher":
+        low = high
+    elif interpolation not in ("linear", "midpoint"):
+        raise RuntimeError(f"quantile() does not know the interpolation {interpolation!r}")
+    below = source.gather(last, order.gather(last, low.long()))
+    above = source.gather(last, order.gather(last, high.long()))
+    weight: Any = 0.5 if interpolation == "midpoint" else place - low
+    made = below if low is high else below.lerp(above, weight)
+    empty = nan.all(-1, keepdim=True) if skip_nan else nan.any(-1, keepdim=True)
+    made = _core.where(empty, math.nan, made)
+    made = made.squeeze(-1) if wanted.dim() == 0 else made.movedim(-1, 0)
+    if keepdim and rank:
+        lead = 0 if wanted.dim() == 0 else 1
+        if dim is None:
+            made = made.reshape(*made.shape[:lead], *(1 for _ in range(rank)))
+        else:
+            made = made.unsqueeze(dim % rank + lead)
+    return made
+
+
+@method
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The value below which the share `q` of the elements lies.
+
+    >>> gt.quantile(gt.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
+    tensor(1.5000)
+    """
+    return _quantile(input, q, dim, keepdim, interpolation, skip_nan=False)
+
+
+@method
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """`quantile` of what is not NaN.
+
+    >>> gt.nanquantile(gt.tensor([0.0, gt.nan, 2.0]), 0.5)
+    tensor(1.)
+    """
+    return _quantile(input, q, dim, keepdim, interpolation, skip_nan=True)
+
+
+@method
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements fall into each of `bins` equal parts of [min, max]; of the tensor's own range if both are 0.
+
+    >>> gt.histc(gt.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    flat = input.detach().reshape(-1)
+    low: Any = min
+    high: Any = max
+    if min == max:
+        if flat.shape[0] and min == 0:
+            low, high = flat.amin(), flat.amax()
+        widen = _core.as_tensor(low == high).to(input.dtype)
+        low, high = low - widen, high + widen
+    inside = (flat >= low) & (flat <= high)
+    place = ((flat - low) * (bins / (high - low))).floor().clamp(0, bins - 1)
+    place = _core.where(inside, place, 0).long()
+    return _core.zeros(bins, dtype=input.dtype).scatter_add(0, place, inside.to(input.dtype))
+
+
+@method
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariance of variables in rows over observations in columns.
+
+    >>> gt.cov(gt.tensor([[0.0, 2.0], [2.0, 0.0]]))
+    tensor([[ 2., -2.],
+            [-2.,  2.]])
+    """
+    if input.dim() > 2:
+        raise RuntimeError(f"cov() expects at most two dimensions, got shape {tuple(input.shape)}")
+    data = as_float(input).reshape(1, -1) if input.dim() < 2 else as_float(input)
+    weights = None
+    if fweights is not None:
+        weights = fweights.to(data.dtype)
+    if aweights is not None:
+        weights = aweights.to(data.dtype) if weights is None else weights * aweights
+    if weights is None:
+        total: Any = data.shape[1]
+        centred = data - data.mean(1, keepdim=True)
+        weighted = centred
+    else:
+        total = weights.sum()
+        centred = data - (data * weights).sum(1, keepdim=True) / total
+        weighted = centred * weights
+    norm = total - correction
+    if aweights is not None and weights is not None and correction:
+        norm = total - correction * (weights * aweights).sum() / total
+    made: Tensor = (weighted @ centred.mT) / norm
+    return made.reshape(()) if input.dim() < 2 else made
+
+
+@method
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of variables in rows over observations in columns.
+
+    >>> gt.corrcoef(gt.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    covariance = cov(input)
+    if covariance.dim() == 0:
+        return covariance / covariance
+    deviation = covariance.diagonal().sqrt()
+    return (covariance / deviation.unsqueeze(1) / deviation.unsqueeze(0)).clamp(-1, 1)
+
+
+@method
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """The p-norm distance of every row of `x1` to every row of `x2`.
+
+    >>> gt.cdist(gt.tensor([[0.0, 0.0]]), gt.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, dim=-1)
+
+
+@method
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Scales down each slice along `dim` whose p-norm is larger than `maxnorm`.
+
+    >>> gt.renorm(gt.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    rest = [d for d in range(input.dim()) if d != dim % input.dim()]
+    size = input.norm(p, dim=rest, keepdim=True)
+    return input * _core.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)

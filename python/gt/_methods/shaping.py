@@ -1,0 +1,162 @@
+"""Other ways to look at a tensor's elements, and questions about the tensor itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gt import _core
+from gt._core import Tensor
+from gt._methods._registry import method, method_only
+
+
+@method
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """Turned by 90 degrees, `k` times, from the first of `dims` towards the second.
+
+    >>> gt.rot90(gt.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
+    first, second = dims
+    turns = k % 4
+    if turns == 0:
+        return input.clone()
+    if turns == 1:
+        return input.flip(second).transpose(first, second)
+    if turns == 2:
+        return input.flip(first, second)
+    return input.flip(first).transpose(first, second)
+
+
+@method
+def fliplr(input: Tensor) -> Tensor:
+    """Mirrored left to right: along the second dimension.
+
+    >>> gt.fliplr(gt.tensor([[1, 2]]))
+    tensor([[2, 1]])
+    """
+    if input.dim() < 2:
+        raise RuntimeError(f"Input must be >= 2-d, got shape {tuple(input.shape)}")
+    return input.flip(1)
+
+
+@method
+def flipud(input: Tensor) -> Tensor:
+    """Mirrored top to bottom: along the first dimension.
+
+    >>> gt.flipud(gt.tensor([1, 2]))
+    tensor([2, 1])
+    """
+    if input.dim() < 1:
+        raise RuntimeError(f"Input must be >= 1-d, got shape {tuple(input.shape)}")
+    return input.flip(0)
+
+
+@method_only
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements along a dimension, `step` apart, in a new last dimension. A copy, unlike PyTorch's view.
+
+    >>> gt.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    if self.dim() == 0:
+        return self.reshape(1).narrow(0, 0, size)
+    length = self.shape[dimension]
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {dimension} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    count = (length - size) // step + 1
+    places = (_core.arange(count) * step).unsqueeze(1) + _core.arange(size).unsqueeze(0)
+    windows = self.index_select(dimension, places.reshape(-1))
+    return windows.unflatten(dimension, (count, size)).movedim(dimension % self.dim() + 1, -1)
+
+
+@method_only
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed over the dimensions that broadcasting from `size` would have made.
+
+    >>> gt.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = self.dim() - len(shape)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(shape, self.shape[lead:])):
+        raise RuntimeError(f"size {list(shape)} is not expandable to size {list(self.shape)}.")
+    dims = [*range(lead), *(lead + i for i, n in enumerate(shape) if n != self.shape[lead + i])]
+    return self.sum(dims, keepdim=True).reshape(shape) if dims else self
+
+
+@method
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions exchanged.
+
+    >>> gt.adjoint(gt.ones(2, 3)).shape
+    gt.Size([3, 2])
+    """
+    return input.transpose(-2, -1)
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero. Waits for it.
+
+    >>> gt.is_nonzero(gt.tensor([0.0]))
+    False
+    """
+    if input.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if input.numel() == 0 else
+                           "Boolean value of Tensor with more than one value is ambiguous")  # fmt: skip
+    return bool(input)
+
+
+@method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape.
+
+    >>> gt.is_same_size(gt.ones(2), gt.zeros(2))
+    True
+    """
+    return tuple(input.shape) == tuple(other.shape)
+
+
+@method_only
+def get_device(self: Tensor) -> int:
+    """The index of the tensor's device, -1 for none.
+
+    >>> gt.ones(1).get_device()
+    -1
+    """
+    index = self.device.index
+    return -1 if index is None else index
+
+
+def _refuse(name: str, instead: str) -> None:
+    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        raise NotImplementedError(
+            f"Tensor.{name} would change a tensor's shape in place, which GT does not do: use {instead}"
+        )
+
+    refuse.__name__ = name
+    refuse.__doc__ = f"Raises: a tensor keeps its shape; use {instead}."
+    method_only(refuse)
+
+
+for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapaxes", "swapdims"):
+    _refuse(_name + "_", f"x = x.{_name}(…)")
+_refuse("resize_", "a new tensor")
+_refuse("set_", "a new tensor")
+
+for _property, _get in {
+    "mH": lambda self: self.transpose(-2, -1),
+    "real": lambda self: self,
+    "is_cpu": lambda self: self.device.type == "cpu",
+    "is_sparse": lambda self: False,
+    "is_quantized": lambda self: False,
+    "is_meta": lambda self: False,
+}.items():
+    setattr(Tensor, _property, property(_get))
+
+# An array on the left of an operator leaves it to the tensor on the right.
+Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]

@@ -1,0 +1,49 @@
+"""The named tuples that operations with several results give.
+
+>>> gt.sort(gt.tensor([2, 1])).indices
+tensor([1, 0])
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gt._core import Tensor
+
+
+def _shown(self: tuple[Tensor, ...]) -> str:
+    fields = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))  # type: ignore[attr-defined]
+    return f"gt.return_types.{type(self).__name__}(\n{fields})"
+
+
+class values_and_indices(NamedTuple):
+    """Values that were picked along a dimension, and where they were."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class min_and_max(NamedTuple):
+    """The smallest and the largest values."""
+
+    min: Tensor
+    max: Tensor
+
+
+def _named(name: str) -> type[values_and_indices]:
+    return type(name, (values_and_indices,), {"__slots__": (), "__repr__": _shown, "__module__": "gt.return_types"})
+
+
+cummax = _named("cummax")
+cummin = _named("cummin")
+kthvalue = _named("kthvalue")
+median = _named("median")
+nanmedian = _named("nanmedian")
+mode = _named("mode")
+
+
+class aminmax(min_and_max):
+    """What `gt.aminmax` gives."""
+
+    __slots__ = ()
+    __repr__ = _shown
