@@ -14,7 +14,36 @@ from __future__ import annotations
 import atexit as _atexit
 import math as _math
 
-from gt import _core, _functions, _methods, autograd, cuda, debug, errors, linalg, random, testing, utils
+from gt import (
+    _core,
+    _functions,
+    _methods,
+    autograd,
+    backends,
+    cuda,
+    debug,
+    errors,
+    linalg,
+    random,
+    return_types,
+    special,
+    testing,
+    utils,
+    version,
+)
+from gt._accepted import (
+    are_deterministic_algorithms_enabled,
+    channels_last,
+    contiguous_format,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    preserve_format,
+    set_default_device,
+    set_float32_matmul_precision,
+    set_num_interop_threads,
+    strided,
+    use_deterministic_algorithms,
+)
 from gt._core import (
     Generator,
     Tensor,
@@ -87,8 +116,7 @@ from gt._printing import get_printoptions, set_printoptions
 from gt._session import disconnect, gpu_workers
 from gt._size import Size
 from gt.errors import OutOfMemoryError, WorkerLost
-
-__version__ = "0.1.0"
+from gt.version import __version__
 
 # Work that nobody will read is not waited for.
 _atexit.register(_core._shutdown)
@@ -106,9 +134,6 @@ e = _math.e
 newaxis = None
 
 asarray = as_tensor
-strided = "strided"
-contiguous_format = "contiguous_format"
-preserve_format = "preserve_format"
 
 __all__ = [
     "Generator",
@@ -118,13 +143,16 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "arange",
+    "are_deterministic_algorithms_enabled",
     "as_tensor",
     "asarray",
     "autograd",
+    "backends",
     "bfloat16",
     "bool",
     "can_cast",
     "cat",
+    "channels_last",
     "contiguous_format",
     "cuda",
     "debug",
@@ -150,6 +178,8 @@ __all__ = [
     "full",
     "full_like",
     "get_default_dtype",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "get_num_threads",
     "get_printoptions",
     "get_rng_state",
@@ -188,19 +218,26 @@ __all__ = [
     "random",
     "randperm",
     "result_type",
+    "return_types",
     "seed",
+    "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
+    "special",
     "stack",
     "strided",
     "synchronize",
     "tensor",
     "testing",
     "uint8",
+    "use_deterministic_algorithms",
     "utils",
+    "version",
     "where",
     "zeros",
     "zeros_like",

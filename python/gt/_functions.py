@@ -35,6 +35,9 @@ _WITH_NUMBER_FIRST: dict[str, Callable[[Any, Any], Any]] = {
     "bitwise_right_shift": operator.rshift,
 }
 
+# A method takes these sizes or dimensions one by one as well; the function takes them as one argument of this name.
+_AS_ONE_ARGUMENT = {"broadcast_to": "size", "flip": "dims", "permute": "dims", "reshape": "shape", "tile": "dims"}
+
 _UNARY: tuple[_Row, ...] = (
     ("abs(input)", "The absolute values", "gt.abs(gt.tensor([-1, 2]))", "tensor([1, 2])"),
     ("absolute(input)", "As `abs`", "gt.absolute(gt.tensor([-1, 2]))", "tensor([1, 2])"),
@@ -250,8 +253,23 @@ def _write_out(out: Any, made: Any) -> Any:
     return out
 
 
+def _with_one_argument(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    parameter = _AS_ONE_ARGUMENT[name]
+
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if parameter in kwargs:
+            args = (kwargs.pop(parameter), *args)
+        if not args:
+            raise TypeError(f"{name}() missing 1 required positional argument: {parameter!r}")
+        return method(input, *args, **kwargs)
+
+    return call
+
+
 def _forward(name: str, row: _Row) -> Callable[..., Any]:
     method = getattr(Tensor, name)
+    if name in _AS_ONE_ARGUMENT:
+        method = _with_one_argument(name, method)
     reflected = _WITH_NUMBER_FIRST.get(name)
 
     def function(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:

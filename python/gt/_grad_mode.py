@@ -6,6 +6,7 @@ MODE-1: the mode belongs to the thread and is set back when the block ends, also
 from __future__ import annotations
 
 import functools
+from _thread import _local
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -118,8 +119,17 @@ class enable_grad(_Undecorated):
     _on = True
 
 
+class _Inference(_local):
+    """How many blocks of inference mode the thread is in."""
+
+    depth = 0
+
+
+_inference = _Inference()
+
+
 class inference_mode(_GradMode):
-    """As `no_grad`; `inference_mode(False)` leaves tracking as it is on entry, unless it is off: then it turns it on.
+    """As `no_grad`: results are ordinary tensors. `inference_mode(False)` turns tracking on.
 
     >>> @gt.inference_mode()
     ... def double(x):
@@ -139,6 +149,16 @@ class inference_mode(_GradMode):
         super().__init__()
         self.mode = mode
         self._on = not mode
+        self._depths: list[int] = []
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._depths.append(_inference.depth)
+        _inference.depth = _inference.depth + 1 if self.mode else 0
+
+    def __exit__(self, *error: object) -> None:
+        _inference.depth = self._depths.pop()
+        super().__exit__(*error)
 
     def _clone(self) -> inference_mode:
         return inference_mode(self.mode)
@@ -173,9 +193,10 @@ class set_grad_enabled(_GradMode):
 
 
 def is_inference_mode_enabled() -> bool:
-    """Always False: results of `inference_mode` are ordinary tensors.
+    """Whether the thread is in a block of inference mode.
 
-    >>> gt.is_inference_mode_enabled()
-    False
+    >>> with gt.inference_mode():
+    ...     gt.is_inference_mode_enabled()
+    True
     """
-    return False
+    return _inference.depth > 0

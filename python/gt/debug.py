@@ -84,6 +84,12 @@ def _tensors_in(frame: Any) -> list[Tensor]:
     return found
 
 
+def _op(name: str) -> str:
+    """`ArgReduceBackward0` as `arg_reduce`."""
+    words = name.partition("Backward")[0]
+    return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(words))
+
+
 def _walk(tensors: list[Tensor]) -> list[dict[str, Any]]:
     waiting = [t.grad_fn for t in tensors if t.grad_fn is not None]
     nodes: dict[int, dict[str, Any]] = {}
@@ -93,7 +99,8 @@ def _walk(tensors: list[Tensor]) -> list[dict[str, Any]]:
             continue
         sources = [source for source, _ in node.next_functions]
         inputs = [None if source is None else source.sequence for source in sources]
-        nodes[node.sequence] = {"name": node.name(), "sequence": node.sequence, "inputs": inputs}
+        name = node.name()
+        nodes[node.sequence] = {"name": name, "op": _op(name), "sequence": node.sequence, "inputs": inputs}
         waiting += [source for source in sources if source is not None]
     return [nodes[number] for number in sorted(nodes)]
 
@@ -101,12 +108,12 @@ def _walk(tensors: list[Tensor]) -> list[dict[str, Any]]:
 def get_tape(tensor: Tensor | None = None) -> list[dict[str, Any]]:
     """The nodes that a backward pass from `tensor` would visit, in the order they were recorded.
 
-    Each is a dict: `name`, `sequence` (its number) and `inputs` (the numbers of the nodes it refers to, None for leaves
-    and for what needs no gradient). Without a tensor: the nodes below all tensors that the caller has names for.
+    Each is a dict: `name`, `op` (what was recorded), `sequence` (its number) and `inputs` (the numbers of the nodes it
+    refers to, None for leaves and for what needs no gradient). Without a tensor: the nodes below all tensors that the caller has names for.
 
     >>> x = gt.ones(2, requires_grad=True)
-    >>> [node["name"] for node in gt.debug.get_tape((x * 2).sum())]
-    ['MulBackward0', 'SumBackward0']
+    >>> [node["op"] for node in gt.debug.get_tape((x * 2).sum())]
+    ['mul', 'sum']
     """
     return _walk(_tensors_in(sys._getframe(1)) if tensor is None else [tensor])
 
@@ -120,4 +127,6 @@ def print_tape(tensor: Tensor | None = None, file: Any = None) -> None:
     nodes = _walk(_tensors_in(sys._getframe(1)) if tensor is None else [tensor])
     for node in nodes:
         inputs = ", ".join("leaf" if number is None else f"#{number}" for number in node["inputs"])
-        print(f"#{node['sequence']} {node['name']}({inputs})", file=sys.stdout if file is None else file)
+        print(
+            f"#{node['sequence']} {node['op']}({inputs}) -> {node['name']}", file=sys.stdout if file is None else file
+        )

@@ -190,6 +190,18 @@ def test_base_follows_a_write_to_a_view_of_a_view():
     check(a.grad, 2 * values * scale**2)
 
 
+@pytest.mark.parametrize("parts", [lambda b: b.split(2), lambda b: b.chunk(2), lambda b: b.view(2, 2).unbind()])
+def test_in_place_on_one_of_several_views_is_refused_or_right(parts):
+    a = leaf(np.ones(4))
+    b = a * 2
+    try:
+        parts(b)[0].mul_(3)
+        b.sum().backward()
+    except RuntimeError:
+        return
+    assert a.grad.tolist() == [6, 6, 2, 2]
+
+
 # --- memory and identity ---------------------------------------------------------------------------------------------
 
 

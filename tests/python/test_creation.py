@@ -103,9 +103,9 @@ def test_as_tensor_of_a_tensor_is_that_tensor():
 def test_tensor_of_strided_arrays(values):
     try:
         made = gt.tensor(values)
-    except (TypeError, ValueError) as error:
-        # PyTorch refuses what its strides or byte order cannot express; a copy is as good.
-        assert "stride" in str(error) or "byte order" in str(error)
+    except (TypeError, ValueError):
+        # PyTorch refuses negative strides and foreign byte orders; a copy is as good.
+        assert values.dtype.byteorder == ">" or min(values.strides) < 0
         return
     check(made, values)
 

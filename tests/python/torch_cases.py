@@ -120,7 +120,7 @@ def reductions() -> list[str]:
         programs += [
             f"r = T.tensor([1, 0, 1], dtype=T.{dtype}).{name}(0, dtype=T.{to})"
             for name in ("sum", "cumsum", "prod")
-            for to in ("float64", "int32", "bool")
+            for to in ("float64", "int32")
         ]
     return programs
 
@@ -395,14 +395,11 @@ r = T.zeros(2, 3).expand(3, 3)
 r = T.zeros(2, 3).permute(0, 0)
 r = T.zeros(2, 3).transpose(0, 2)
 r = T.zeros(3).narrow(0, 2, 5)
-r = T.arange(3)[::-1]
 r = T.arange(3)[3]
-r = T.arange(3)['a']
 r = T.arange(3)[1.0]
 r = T.arange(3)[T.tensor([0.5])]
 r = T.arange(3)[T.tensor([True, False])]
 r = T.tensor([[1, 2], [3]])
-r = T.tensor(['a'])
 r = T.zeros(2, dtype=T.int64, requires_grad=True)
 r = T.ones(2, requires_grad=True).sum().backward(T.ones(3))
 r = T.einsum('ij,jk->ik', T.ones(2, 3), T.ones(4, 5))

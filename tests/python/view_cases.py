@@ -42,10 +42,6 @@ PLAIN = [
     ("expand_zero_", "x = T.ones(1, 3); x.expand(2, 3).zero_(); r = x"),
     ("expand_setitem_number", "x = T.zeros(1, 3); x.expand(2, 3)[:, 1] = 4; r = x"),
     ("expand_copy_raises", "x = T.zeros(1, 3); x.expand(2, 3).copy_(T.ones(2, 3)); r = x"),
-    (
-        "grad_chunk_write_raises",
-        "a = T.ones(4, requires_grad=True); b = a * 2; c, d = b.chunk(2); c.mul_(3); b.sum().backward(); r = a.grad",
-    ),
     ("broadcast_to_contiguous", "x = T.arange(3.); y = x.broadcast_to(2, 3).contiguous(); y[0] = 9; r = x, y"),
     ("diagonal_write", "x = T.zeros(3, 3); x.diagonal().fill_(2); r = x"),
     ("diagonal_offset_write", "x = T.zeros(3, 4); x.diagonal(1).copy_(T.arange(1., 4.)); r = x"),
@@ -221,6 +217,8 @@ PLAIN = [
     ("resize_by_expand_then_sum", "x = T.ones(3, 1); r = x.expand(3, 5).sum(), x.expand(3, 5).mean(0)"),
 ]
 
+# PyTorch refuses in-place writes through the outputs of split, chunk and unbind inside a graph; GT differentiates them,
+# so they are tested in `test_autograd_versions.py` and not recorded.
 AUTOGRAD = [
     # --- in-place on intermediates and through views; the graph is rebased as PyTorch does
     ("grad_inplace_mul", "a = T.ones(3, requires_grad=True); b = a * 2; b.mul_(3); b.sum().backward(); r = b, a.grad"),
@@ -317,14 +315,6 @@ AUTOGRAD = [
     (
         "grad_chunk_write",
         "a = T.ones(4, requires_grad=True); b = a * 2; r0 = b.narrow(0, 0, 2); r0.mul_(3); b.sum().backward(); r = a.grad",
-    ),
-    (
-        "grad_split_write_raises",
-        "a = T.ones(4, requires_grad=True); b = a * 2; c, d = b.split(2); c.mul_(3); b.sum().backward(); r = a.grad",
-    ),
-    (
-        "grad_unbind_write_raises",
-        "a = T.ones(2, 2, requires_grad=True); b = a * 2; c, d = b.unbind(); c.mul_(3); b.sum().backward(); r = a.grad",
     ),
     ("grad_leaf_write_raises", "a = T.ones(2, requires_grad=True); a.add_(1); r = a"),
     ("grad_leaf_view_write_raises", "a = T.ones(2, requires_grad=True); a[0].add_(1); r = a"),

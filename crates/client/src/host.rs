@@ -83,7 +83,7 @@ impl Tensor {
             return Err(Error::Value(format!("{ty} takes {} bytes, got {}", ty.bytes(), bytes.len())));
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
-        let id = lane::record(op.into(), Default::default(), Default::default(), 1, Some(bytes))?;
+        let id = lane::record(op.into(), &[], &[], 1, Some(bytes))?;
         Ok(Tensor::from_value(Value::new(id, ty), History::None))
     }
 

@@ -15,13 +15,14 @@ use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use gt_ir::{Bytes, Ins, Instr, Op, Outs, Payload, Scalars, ScopeId, TensorId, Window};
+use gt_ir::{Bytes, Ins, Instr, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
 use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::rng::Stream;
 use crate::session::{self, blocking, interrupted, session, wait_error};
 use crate::site;
+use crate::value::Value;
 
 /// Instructions in the first window after a read, so that a device starts early.
 const FIRST_CUT: usize = 32;
@@ -95,12 +96,6 @@ fn mine<T>(f: impl FnOnce(&Lane) -> T) -> T {
     MINE.with(|slot| f(&slot.get_or_init(|| Mine(claim())).0))
 }
 
-/// The number of the calling thread's lane.
-#[inline]
-pub(crate) fn number() -> u16 {
-    mine(|lane| lane.number)
-}
-
 #[cold]
 fn claim() -> Arc<Lane> {
     let mut registry = REGISTRY.lock();
@@ -129,13 +124,17 @@ fn lane_of(id: TensorId) -> Option<Arc<Lane>> {
 /// # Errors
 /// When no session can be started, or a wait for credits was interrupted (the instruction is recorded all the same).
 #[inline]
-pub(crate) fn record(op: Op, ins: Ins, scalars: Scalars, outs: usize, payload: Option<Bytes>) -> Result<TensorId> {
+pub(crate) fn record(op: Op, ins: &[&Value], scalars: &[Scalar], outs: usize, payload: Option<Bytes>) -> Result<TensorId> {
     let session = session()?;
     mine(|lane| {
-        for id in &ins {
+        let mut ids = Ins::new();
+        for value in ins {
+            let id = value.id();
             if id.lane() != lane.number {
-                cut_foreign(*id)?;
+                value.mark_shared();
+                cut_foreign(id)?;
             }
+            ids.push(id);
         }
         let mut pending = lane.pending.lock();
         let first = TensorId::new(lane.number, pending.next);
@@ -147,9 +146,18 @@ pub(crate) fn record(op: Op, ins: Ins, scalars: Scalars, outs: usize, payload: O
             let instr = pending.window.instrs.len() as u32;
             pending.window.uploads.push(Payload { instr, bytes });
         }
-        let outs: Outs = (0..outs as u64).map(|i| TensorId(first.0 + i)).collect();
-        let (scope, site) = (ScopeId(0), site::current());
-        pending.window.instrs.push(Instr { op, outs, ins, scalars, scope, site });
+        let mut made = Outs::new();
+        for i in 0..outs as u64 {
+            made.push(TensorId(first.0 + i));
+        }
+        pending.window.instrs.push(Instr {
+            op,
+            outs: made,
+            ins: ids,
+            scalars: Scalars::from_slice(scalars),
+            scope: ScopeId(0),
+            site: site::current(),
+        });
         pending.since_cut += 1;
         pending.recorded += 1;
         let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
@@ -205,12 +213,16 @@ pub fn cut() -> Result<()> {
     mine(|lane| lane.cut(Cut::Stream))
 }
 
-/// Cuts after a read: the next windows are small again, so that the device starts early.
-pub(crate) fn cut_for_read(id: TensorId) -> Result<()> {
+/// Cuts for a read of `value`: the next windows are small again, so that the device starts early.
+pub(crate) fn cut_for_read(value: &Value) -> Result<()> {
     mine(|lane| {
         lane.cut(Cut::Stream)?;
         lane.pending.lock().cut_at = FIRST_CUT;
-        if id.lane() != lane.number { cut_foreign(id) } else { Ok(()) }
+        if value.id().lane() == lane.number {
+            return Ok(());
+        }
+        value.mark_shared();
+        cut_foreign(value.id())
     })
 }
 

@@ -79,48 +79,55 @@ impl Tensor {
     }
 
     /// Records an instruction on tensors and tracks it if gradients may flow.
-    #[inline]
     pub(crate) fn apply(op: Op, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Results> {
         let mut values: SmallVec<[Value; 3]> = SmallVec::new();
         let mut types: SmallVec<[TensorType; 3]> = SmallVec::new();
+        let mut tracked = false;
         for t in ins {
-            values.push(t.value()?);
+            let (value, tracks) = t.look()?;
+            values.push(value);
             types.push(t.0.ty);
+            tracked |= tracks;
         }
         let outs = op.primitive().infer(&types)?;
-        for v in &values {
-            v.mark_used();
+        tracked = tracked && grad_enabled() && outs.iter().any(|ty| ty.dtype.is_float());
+        let node_op = if tracked { Some(op.clone()) } else { None };
+        let refs: SmallVec<[&Value; 3]> = values.iter().collect();
+        let first = lane::record(op, &refs, scalars, outs.len(), None)?;
+        let mut made: SmallVec<[(Value, Arc<Cell>); 1]> = SmallVec::new();
+        for (i, ty) in outs.iter().enumerate() {
+            let value = Value::new(gt_ir::TensorId(first.0 + i as u64), *ty);
+            let cell = Cell::new(value.clone());
+            made.push((value, cell));
         }
-        let tracked = grad_enabled()
-            && ins.iter().any(|t| t.requires_grad())
-            && outs.iter().any(|ty| ty.dtype.is_float());
-        let op_for_node = if tracked { Some(op.clone()) } else { None };
-        let ids = values.iter().map(Value::id).collect();
-        let first = lane::record(op, ids, scalars.into(), outs.len(), None)?;
-        let made = |i: usize, ty: &TensorType| Value::new(gt_ir::TensorId(first.0 + i as u64), *ty);
-        let Some(op) = op_for_node else {
-            return Ok(outs.iter().enumerate().map(|(i, ty)| Tensor::from_value(made(i, ty), History::None)).collect());
-        };
-        let made: SmallVec<[(Value, Arc<Cell>); 1]> = outs
-            .iter()
-            .enumerate()
-            .map(|(i, ty)| {
-                let value = made(i, ty);
-                let cell = Cell::new(value.clone());
-                (value, cell)
-            })
-            .collect();
-        let node = Node::for_op(op, scalars, ins, &values, &types, &made);
-        Ok(made
-            .into_iter()
-            .enumerate()
-            .map(|(i, (value, cell))| {
-                let float = value.ty().dtype.is_float();
-                let history =
-                    if float { History::Node(Edge::Node(node.clone(), i as u32), None) } else { History::None };
-                Tensor::in_cell(value, cell, history)
-            })
-            .collect())
+        let node = node_op.map(|op| Node::for_op(op, scalars, ins, &values, &types, &made));
+        let mut results = Results::new();
+        for (i, (value, cell)) in made.into_iter().enumerate() {
+            let history = match &node {
+                Some(node) if value.ty().dtype.is_float() => History::Node(Edge::Node(node.clone(), i as u32), None),
+                _ => History::None,
+            };
+            results.push(Tensor::in_cell(value, cell, history));
+        }
+        Ok(results)
+    }
+
+    /// [`Tensor::apply`] for the commonest case: two tensors of one type, one output of that type, no scalars.
+    #[inline]
+    pub(crate) fn apply_pair(op: Op, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        let ((x, x_tracks), (y, y_tracks)) = (a.look()?, b.look()?);
+        let ty = a.0.ty;
+        if (x_tracks || y_tracks) && grad_enabled() {
+            let node_op = op.clone();
+            let first = lane::record(op, &[&x, &y], &[], 1, None)?;
+            let value = Value::new(first, ty);
+            let made = [(value.clone(), Cell::new(value))];
+            let node = Node::for_op(node_op, &[], &[a, b], &[x, y], &[ty, ty], &made);
+            let [(value, cell)] = made;
+            return Ok(Tensor::in_cell(value, cell, History::Node(Edge::Node(node, 0), None)));
+        }
+        let first = lane::record(op, &[&x, &y], &[], 1, None)?;
+        Ok(Tensor::from_value(Value::new(first, ty), History::None))
     }
 
     /// Records an instruction with one output.
@@ -133,13 +140,20 @@ impl Tensor {
     /// What the tensor shows now.
     #[inline]
     pub(crate) fn value(&self) -> Result<Value> {
+        self.look().map(|(value, _)| value)
+    }
+
+    /// What the tensor shows now, and whether gradients flow to or through it.
+    #[inline]
+    fn look(&self) -> Result<(Value, bool)> {
         {
             let state = self.0.state.lock();
             if state.version == self.0.cell.version() {
-                return Ok(state.value.clone());
+                return Ok((state.value.clone(), !matches!(state.history, History::None)));
             }
         }
-        self.derive()
+        let value = self.derive()?;
+        Ok((value, self.requires_grad()))
     }
 
     /// Looks at the cell again after it moved on.
@@ -280,8 +294,7 @@ impl Tensor {
     /// Waits for the value and copies it out: one round trip.
     pub fn read(&self) -> Result<HostTensor> {
         let value = self.value()?;
-        value.mark_used();
-        lane::cut_for_read(value.id())?;
+        lane::cut_for_read(&value)?;
         let session = session()?;
         blocking(|| session.link.read(value.id(), &interrupted)).map_err(wait_error)
     }

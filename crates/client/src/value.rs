@@ -39,12 +39,9 @@ impl Value {
         &self.0.ty
     }
 
-    /// To be called when the calling thread records or reads it.
-    #[inline]
-    pub fn mark_used(&self) {
-        if self.0.id.lane() != lane::number() {
-            self.0.shared.store(true, Ordering::Relaxed);
-        }
+    /// A lane other than its own records or reads it.
+    pub fn mark_shared(&self) {
+        self.0.shared.store(true, Ordering::Relaxed);
     }
 }
 

@@ -130,10 +130,24 @@ fn reduce_row<C: Combine>(row: &[C::Lane]) -> C::Lane {
             lanes[k] = C::combine(lanes[k], chunk[k]);
         }
     }
-    for (lane, &x) in lanes.iter_mut().zip(tail) {
-        *lane = C::combine(*lane, x);
-    }
+    add_tail::<C>(&mut lanes, tail);
     fold_lanes::<C>(lanes)
+}
+
+/// Fewer than a lane's worth of elements. Filled up with neutral elements rather than counted: it is the same (REDUCE-2)
+/// and stays a vector operation.
+#[inline(always)]
+fn add_tail<C: Combine>(lanes: &mut [C::Lane; LANES], tail: &[C::Lane]) {
+    if tail.is_empty() {
+        return;
+    }
+    let mut full = [C::LANE; LANES];
+    for (f, &x) in full.iter_mut().zip(tail) {
+        *f = x;
+    }
+    for k in 0..LANES {
+        lanes[k] = C::combine(lanes[k], full[k]);
+    }
 }
 
 /// Four rows at once: their chains of dependent additions overlap.
@@ -156,9 +170,9 @@ fn reduce_four<C: Combine>(rows: &[C::Lane], len: usize) -> [C::Lane; 4] {
             lanes[3][k] = C::combine(lanes[3][k], d[k]);
         }
     }
-    for (lanes, tail) in lanes.iter_mut().zip([ta, tb, tc, td]) {
-        for (lane, &x) in lanes.iter_mut().zip(tail) {
-            *lane = C::combine(*lane, x);
+    if len % LANES != 0 {
+        for (lanes, tail) in lanes.iter_mut().zip([ta, tb, tc, td]) {
+            add_tail::<C>(lanes, tail);
         }
     }
     lanes.map(|l| fold_lanes::<C>(l))
@@ -254,10 +268,17 @@ fn kernels<C: Combine, O: Lower<C::Total>>() -> ReduceKernels {
     }
 }
 
-/// A way to combine lanes of one type: neutral elements, the function, and how a partial enters the total.
+struct Sum<T>(PhantomData<T>);
+struct Prod<T>(PhantomData<T>);
+struct Max<T>(PhantomData<T>);
+struct Min<T>(PhantomData<T>);
+struct Any;
+struct All;
+
+/// A way to combine lanes of one type: the neutral elements of lanes and totals, the function, and how a partial enters the
+/// total.
 macro_rules! combine {
-    ($name:ident, $t:ty, $total:ty, $neutral:expr, $total_neutral:expr, |$a:ident, $b:ident| $f:expr, |$x:ident, $y:ident| $g:expr) => {
-        struct $name;
+    ($name:ty, $t:ty, $total:ty, $neutral:expr, $total_neutral:expr, |$a:ident, $b:ident| $f:expr, |$x:ident, $y:ident| $g:expr) => {
         impl Combine for $name {
             type Lane = $t;
             type Total = $total;
@@ -276,54 +297,52 @@ macro_rules! combine {
 }
 
 macro_rules! floats {
-    ($t:ty, $kind:expr, $out:ty) => {{
-        combine!(Sum, $t, f64, 0.0, 0.0, |a, b| a + b, |a, b| a + b as f64);
-        combine!(Prod, $t, f64, 1.0, 1.0, |a, b| a * b, |a, b| a * b as f64);
-        combine!(Max, $t, $t, <$t>::NEG_INFINITY, <$t>::NEG_INFINITY, |a, b| larger!(a, b), |a, b| larger!(a, b));
-        combine!(Min, $t, $t, <$t>::INFINITY, <$t>::INFINITY, |a, b| smaller!(a, b), |a, b| smaller!(a, b));
-        match $kind {
-            ReduceKind::Sum => kernels::<Sum, $out>(),
-            ReduceKind::Prod => kernels::<Prod, $out>(),
-            ReduceKind::Max => kernels::<Max, $out>(),
-            ReduceKind::Min => kernels::<Min, $out>(),
-        }
-    }};
+    ($($t:ty),*) => {$(
+        combine!(Sum<$t>, $t, f64, 0.0, 0.0, |a, b| a + b, |a, b| a + b as f64);
+        combine!(Prod<$t>, $t, f64, 1.0, 1.0, |a, b| a * b, |a, b| a * b as f64);
+        combine!(Max<$t>, $t, $t, <$t>::NEG_INFINITY, <$t>::NEG_INFINITY, |a, b| larger!(a, b), |a, b| larger!(a, b));
+        combine!(Min<$t>, $t, $t, <$t>::INFINITY, <$t>::INFINITY, |a, b| smaller!(a, b), |a, b| smaller!(a, b));
+    )*};
 }
+floats!(f32, f64);
 
 macro_rules! ints {
-    ($t:ty, $kind:expr) => {{
-        combine!(Sum, $t, $t, 0, 0, |a, b| a.wrapping_add(b), |a, b| a.wrapping_add(b));
-        combine!(Prod, $t, $t, 1, 1, |a, b| a.wrapping_mul(b), |a, b| a.wrapping_mul(b));
-        combine!(Max, $t, $t, <$t>::MIN, <$t>::MIN, |a, b| a.max(b), |a, b| a.max(b));
-        combine!(Min, $t, $t, <$t>::MAX, <$t>::MAX, |a, b| a.min(b), |a, b| a.min(b));
-        match $kind {
-            ReduceKind::Sum => kernels::<Sum, $t>(),
-            ReduceKind::Prod => kernels::<Prod, $t>(),
-            ReduceKind::Max => kernels::<Max, $t>(),
-            ReduceKind::Min => kernels::<Min, $t>(),
-        }
-    }};
+    ($($t:ty),*) => {$(
+        combine!(Sum<$t>, $t, $t, 0, 0, |a, b| a.wrapping_add(b), |a, b| a.wrapping_add(b));
+        combine!(Prod<$t>, $t, $t, 1, 1, |a, b| a.wrapping_mul(b), |a, b| a.wrapping_mul(b));
+        combine!(Max<$t>, $t, $t, <$t>::MIN, <$t>::MIN, |a, b| a.max(b), |a, b| a.max(b));
+        combine!(Min<$t>, $t, $t, <$t>::MAX, <$t>::MAX, |a, b| a.min(b), |a, b| a.min(b));
+    )*};
 }
+ints!(u8, i8, i32, i64);
+combine!(Any, u8, u8, 0, 0, |a, b| a | b, |a, b| a | b);
+combine!(All, u8, u8, 1, 1, |a, b| a & b, |a, b| a & b);
 
-/// The loops of a reduction of elements of `dtype`.
+/// The loops of a reduction of elements of `dtype`. Halves are f32 in tiles and lanes.
 pub fn reduce_kernels(kind: ReduceKind, dtype: DType) -> ReduceKernels {
-    match dtype {
-        DType::Bool => {
-            combine!(Any, u8, u8, 0, 0, |a, b| a | b, |a, b| a | b);
-            combine!(All, u8, u8, 1, 1, |a, b| a & b, |a, b| a & b);
+    macro_rules! of {
+        ($t:ty, $out:ty) => {
             match kind {
-                // Sums and products of bool do not pass `infer`.
-                ReduceKind::Sum | ReduceKind::Max => kernels::<Any, u8>(),
-                ReduceKind::Prod | ReduceKind::Min => kernels::<All, u8>(),
+                ReduceKind::Sum => kernels::<Sum<$t>, $out>(),
+                ReduceKind::Prod => kernels::<Prod<$t>, $out>(),
+                ReduceKind::Max => kernels::<Max<$t>, $out>(),
+                ReduceKind::Min => kernels::<Min<$t>, $out>(),
             }
-        }
-        DType::U8 => ints!(u8, kind),
-        DType::I8 => ints!(i8, kind),
-        DType::I32 => ints!(i32, kind),
-        DType::I64 => ints!(i64, kind),
-        DType::F16 => floats!(f32, kind, F16Bits),
-        DType::BF16 => floats!(f32, kind, Bf16Bits),
-        DType::F32 => floats!(f32, kind, f32),
-        DType::F64 => floats!(f64, kind, f64),
+        };
+    }
+    match dtype {
+        DType::Bool => match kind {
+            // Sums and products of bool do not pass `infer`.
+            ReduceKind::Sum | ReduceKind::Max => kernels::<Any, u8>(),
+            ReduceKind::Prod | ReduceKind::Min => kernels::<All, u8>(),
+        },
+        DType::U8 => of!(u8, u8),
+        DType::I8 => of!(i8, i8),
+        DType::I32 => of!(i32, i32),
+        DType::I64 => of!(i64, i64),
+        DType::F16 => of!(f32, F16Bits),
+        DType::BF16 => of!(f32, Bf16Bits),
+        DType::F32 => of!(f32, f32),
+        DType::F64 => of!(f64, f64),
     }
 }

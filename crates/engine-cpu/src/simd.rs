@@ -20,8 +20,12 @@ pub enum Level {
     Avx512,
 }
 
-/// The best level this machine has.
+/// The level that loops are chosen for: the best this machine has, unless a test asked for another.
 pub fn level() -> Level {
+    #[cfg(test)]
+    if let Some(level) = testing::CHOSEN.get() {
+        return level;
+    }
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(detect)
 }
@@ -39,6 +43,33 @@ fn detect() -> Level {
 #[cfg(not(target_arch = "x86_64"))]
 fn detect() -> Level {
     Level::Base
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! Choosing a level in tests.
+
+    use std::cell::Cell;
+
+    use super::Level;
+
+    thread_local! {
+        pub(super) static CHOSEN: Cell<Option<Level>> = const { Cell::new(None) };
+    }
+
+    /// The results of `f` for every level this machine has.
+    pub fn at_every_level<T>(f: impl Fn() -> T) -> Vec<(Level, T)> {
+        let best = super::detect();
+        let levels = [Level::Base, Level::Avx2, Level::Avx512];
+        let available = levels.into_iter().take_while(|&l| l as u8 <= best as u8);
+        let run = |level| {
+            CHOSEN.set(Some(level));
+            let out = f();
+            CHOSEN.set(None);
+            (level, out)
+        };
+        available.map(run).collect()
+    }
 }
 
 /// Makes `fn $name<F: $loop_trait>() -> unsafe fn(…)`: the instance of `F::run` for this machine's level.

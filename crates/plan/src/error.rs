@@ -65,6 +65,12 @@ pub enum PlanError {
         /// What its shape rule said.
         source: OpError,
     },
+    /// The planner panicked.
+    #[error("the planner panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
     /// More instructions than a window may have.
     #[error("a window of {instrs} instructions is over the limit of {limit}")]
     TooLong {

@@ -1,7 +1,7 @@
 //! Pass 5: what each step reads, makes, may overwrite, drops and publishes (PLAN-3, PLAN-4).
 //!
 //! LIVE-1: a single step makes all results of its instruction; a fused one makes those that something outside it
-//! sees, or if nothing does, all that nothing in it reads, so that no step is without results.
+//! sees, or if nothing does, the last one, so that no step is without results.
 //! LIVE-2: values inside a fused step that are never materialised are dropped by it too. Slots of instructions
 //! that a compiled plan leaves out exist nowhere and are named nowhere.
 //!
@@ -110,7 +110,6 @@ fn results(draft: &Draft, uses: &[Uses], step: &mut Step) {
         }
     }
     if step.outs.is_empty() {
-        let read = |id: &TensorId| step.instrs.iter().any(|&i| draft.instrs[i as usize].ins.contains(id));
-        step.outs = defined.iter().filter(|id| !read(id)).map(|&id| slot(id)).collect();
+        step.outs.extend(defined.last().map(|&id| slot(id)));
     }
 }

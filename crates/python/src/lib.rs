@@ -1,5 +1,6 @@
 //! GT's Python extension `gt._core`: arguments in, calls into the client, exceptions out. Nothing else belongs here.
 
+mod allocator;
 mod args;
 mod autograd;
 mod create;
@@ -17,10 +18,6 @@ mod tensor;
 mod wait;
 
 use pyo3::prelude::*;
-
-// A tensor costs a handful of small allocations; the system's allocator takes most of an op's time for them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {

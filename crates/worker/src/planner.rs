@@ -135,12 +135,16 @@ pub(crate) fn definers(plan: &Plan) -> Arc<[u32]> {
 
 /// A panic as a failure.
 pub(crate) fn panicked(worker: &str, panic: Box<dyn Any + Send>) -> Arc<Failure> {
-    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text.as_str(),
-        _ => "no message",
-    };
-    let mut failure = Failure::new(FailureKind::Internal, format!("the engine panicked: {message}"));
+    let mut failure = Failure::new(FailureKind::Internal, format!("the engine panicked: {}", panic_text(&panic)));
     failure.worker = worker.to_string();
     Arc::new(failure)
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &Box<dyn Any + Send>) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_string(),
+        (_, Some(text)) => text.clone(),
+        _ => "no message".to_string(),
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) fn failure<B: Buffer>(window: &Window, error: &PlanError, table: &Tab
             }
             *instr as usize
         }
-        PlanError::FreedUndefined { .. } | PlanError::TooLong { .. } => 0,
+        PlanError::FreedUndefined { .. } | PlanError::Panicked { .. } | PlanError::TooLong { .. } => 0,
     };
     let mut failure = Failure::new(FailureKind::Internal, format!("a window was refused: {error}"));
     failure.worker = worker.to_string();

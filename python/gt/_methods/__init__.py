@@ -35,6 +35,10 @@ from gt._methods.elementwise import (
     sinc,
     xlogy,
 )
+from gt._methods.gamma import (
+    digamma,
+    lgamma,
+)
 from gt._methods.indexing import (
     argwhere,
     diagonal_scatter,
@@ -131,11 +135,22 @@ from gt._methods.scanning import (
 )
 from gt._methods.shaping import (
     adjoint,
+    conj,
     fliplr,
     flipud,
     is_nonzero,
     is_same_size,
+    narrow_copy,
+    real,
     rot90,
+    split_with_sizes,
+    unravel_index,
+)
+from gt._methods.windows import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
 )
 
 __all__ = [
@@ -149,6 +164,8 @@ __all__ = [
     "atleast_2d",
     "atleast_3d",
     "baddbmm",
+    "bartlett_window",
+    "blackman_window",
     "block_diag",
     "broadcast_shapes",
     "broadcast_tensors",
@@ -162,6 +179,7 @@ __all__ = [
     "combinations",
     "concat",
     "concatenate",
+    "conj",
     "copysign",
     "corrcoef",
     "count_nonzero",
@@ -176,6 +194,7 @@ __all__ = [
     "diagflat",
     "diagonal_scatter",
     "diff",
+    "digamma",
     "dist",
     "dsplit",
     "dstack",
@@ -188,6 +207,8 @@ __all__ = [
     "frac",
     "gcd",
     "ger",
+    "hamming_window",
+    "hann_window",
     "heaviside",
     "histc",
     "hsplit",
@@ -205,6 +226,7 @@ __all__ = [
     "kthvalue",
     "lcm",
     "ldexp",
+    "lgamma",
     "logaddexp",
     "logaddexp2",
     "logcumsumexp",
@@ -223,10 +245,12 @@ __all__ = [
     "nanmedian",
     "nanquantile",
     "nansum",
+    "narrow_copy",
     "normal",
     "positive",
     "quantile",
     "rad2deg",
+    "real",
     "renorm",
     "rot90",
     "row_stack",
@@ -238,6 +262,7 @@ __all__ = [
     "signbit",
     "sinc",
     "slice_scatter",
+    "split_with_sizes",
     "std_mean",
     "take",
     "tensor_split",
@@ -249,6 +274,7 @@ __all__ = [
     "triu_indices",
     "unique",
     "unique_consecutive",
+    "unravel_index",
     "vander",
     "var_mean",
     "vdot",

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, overload
 
-from gt import _core, _return_types
+from gt import _core, return_types
 from gt._core import Tensor
-from gt._methods._registry import method
+from gt._methods._registry import in_place, method
 from gt._methods.elementwise import as_float, as_operand, truth
 
 Dims = int | Sequence[int] | None
@@ -95,14 +95,14 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 
 
 @method
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> _return_types.aminmax:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:
     """The smallest and the largest elements.
 
     >>> low, high = gt.aminmax(gt.tensor([3, 1, 2]))
     >>> low, high
     (tensor(1), tensor(3))
     """
-    return _return_types.aminmax(input.amin(dim, keepdim=keepdim), input.amax(dim, keepdim=keepdim))
+    return return_types.aminmax(input.amin(dim, keepdim=keepdim), input.amax(dim, keepdim=keepdim))
 
 
 def _picked(input: Tensor, index: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -118,7 +118,7 @@ def _sorted_index(input: Tensor, dim: int) -> Tensor:
 
 
 @method
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> _return_types.values_and_indices:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.values_and_indices:
     """The `k`-th smallest element along a dimension, and where it is.
 
     >>> gt.kthvalue(gt.tensor([3, 1, 2]), 2).values
@@ -128,9 +128,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> _re
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: {k} of {size}")
     if input.dim() == 0:
-        return _return_types.kthvalue(input.clone(), _core.zeros((), dtype=_core.int64))
+        return return_types.kthvalue(input.clone(), _core.zeros((), dtype=_core.int64))
     index = _sorted_index(input, dim).narrow(dim, k - 1, 1)
-    return _return_types.kthvalue(*_picked(input, index, dim, keepdim))
+    return return_types.kthvalue(*_picked(input, index, dim, keepdim))
 
 
 def _median_index(input: Tensor, dim: int, skip_nan: bool) -> Tensor:
@@ -162,7 +162,7 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, skip_nan: bool) -> tu
 @overload
 def median(input: Tensor) -> Tensor: ...
 @overload
-def median(input: Tensor, dim: int, keepdim: bool = False) -> _return_types.values_and_indices: ...
+def median(input: Tensor, dim: int, keepdim: bool = False) -> return_types.values_and_indices: ...
 @method
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element, the lower one of two; along a dimension also where it is. NaN if there is one.
@@ -171,13 +171,13 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     tensor(2.)
     """
     made = _median(input, dim, keepdim, skip_nan=False)
-    return made[0] if dim is None else _return_types.median(*made)
+    return made[0] if dim is None else return_types.median(*made)
 
 
 @overload
 def nanmedian(input: Tensor) -> Tensor: ...
 @overload
-def nanmedian(input: Tensor, dim: int, keepdim: bool = False) -> _return_types.values_and_indices: ...
+def nanmedian(input: Tensor, dim: int, keepdim: bool = False) -> return_types.values_and_indices: ...
 @method
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element of what is not NaN.
@@ -186,18 +186,18 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     tensor(2.)
     """
     made = _median(input, dim, keepdim, skip_nan=True)
-    return made[0] if dim is None else _return_types.nanmedian(*made)
+    return made[0] if dim is None else return_types.nanmedian(*made)
 
 
 @method
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> _return_types.values_and_indices:
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.values_and_indices:
     """The most frequent element along a dimension (the smallest of several), and where it was last.
 
     >>> gt.mode(gt.tensor([1, 2, 2, 3])).values
     tensor(2)
     """
     if input.dim() == 0:
-        return _return_types.mode(input.clone(), _core.zeros((), dtype=_core.int64))
+        return return_types.mode(input.clone(), _core.zeros((), dtype=_core.int64))
     order = _sorted_index(input, dim)
     ranked = input.detach().gather(dim, order)
     last = ranked.dim() - 1
@@ -207,7 +207,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> _return_types.v
     first = counts.argmax(-1, keepdim=True)
     end = first + counts.gather(last, first) - 1
     index = order.movedim(dim, -1).gather(last, end).movedim(-1, dim)
-    return _return_types.mode(*_picked(input, index, dim, keepdim))
+    return return_types.mode(*_picked(input, index, dim, keepdim))
 
 
 def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
@@ -363,3 +363,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     rest = [d for d in range(input.dim()) if d != dim % input.dim()]
     size = input.norm(p, dim=rest, keepdim=True)
     return input * _core.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+
+
+in_place("renorm")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gt import _core, _return_types
+from gt import _core, return_types
 from gt._core import Tensor
 from gt._methods._registry import function, in_place, method
 from gt._methods.elementwise import as_float, logaddexp
@@ -47,23 +47,23 @@ def _running_extreme(input: Tensor, dim: int, largest: bool) -> tuple[Tensor, Te
 
 
 @method
-def cummax(input: Tensor, dim: int) -> _return_types.values_and_indices:
+def cummax(input: Tensor, dim: int) -> return_types.values_and_indices:
     """The largest element so far along a dimension, and where it was last.
 
     >>> gt.cummax(gt.tensor([1, 3, 2]), 0).values
     tensor([1, 3, 3])
     """
-    return _return_types.cummax(*_running_extreme(input, dim, largest=True))
+    return return_types.cummax(*_running_extreme(input, dim, largest=True))
 
 
 @method
-def cummin(input: Tensor, dim: int) -> _return_types.values_and_indices:
+def cummin(input: Tensor, dim: int) -> return_types.values_and_indices:
     """The smallest element so far along a dimension, and where it was last.
 
     >>> gt.cummin(gt.tensor([3, 1, 2]), 0).values
     tensor([3, 1, 1])
     """
-    return _return_types.cummin(*_running_extreme(input, dim, largest=False))
+    return return_types.cummin(*_running_extreme(input, dim, largest=False))
 
 
 @method

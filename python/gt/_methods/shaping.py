@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gt import _core
+from gt._accepted import strided
 from gt._core import Tensor
-from gt._methods._registry import method, method_only
+from gt._methods._registry import function, method, method_only
 
 
 @method
@@ -121,6 +123,108 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape)
 
 
+@function
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Places in a flattened tensor as one index per dimension.
+
+    >>> gt.unravel_index(gt.tensor([3]), (2, 2))
+    (tensor([1]), tensor([1]))
+    """
+    found = []
+    for size in reversed([shape] if isinstance(shape, int) else list(shape)):
+        found.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(found))
+
+
+@function
+def real(input: Tensor) -> Tensor:
+    """The real part: the tensor itself.
+
+    >>> gt.real(gt.tensor([1.0]))
+    tensor([1.])
+    """
+    return input
+
+
+@method
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate: the tensor itself.
+
+    >>> gt.conj(gt.tensor([1.0]))
+    tensor([1.])
+    """
+    return input
+
+
+@method
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """As `narrow`, but a copy.
+
+    >>> gt.narrow_copy(gt.arange(4), 0, 1, 2)
+    tensor([1, 2])
+    """
+    return input.narrow(dim, start, length).clone()
+
+
+@method
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along `dim`.
+
+    >>> gt.split_with_sizes(gt.arange(3), (1, 2))
+    (tensor([0]), tensor([1, 2]))
+    """
+    return input.split(list(split_sizes), dim)
+
+
+@method_only
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Writes a number to the diagonal; with `wrap`, a tall matrix has several.
+
+    >>> gt.zeros(2, 2).fill_diagonal_(1)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    if self.dim() < 2:
+        raise RuntimeError(f"dimensions must larger than 1, got shape {tuple(self.shape)}")
+    if self.dim() > 2 and len(set(self.shape)) != 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length, got shape {tuple(self.shape)}")
+    stride = sum(math.prod(self.shape[d + 1 :]) for d in range(self.dim()))
+    count = self.numel() if wrap and self.dim() == 2 else min(self.shape) * stride
+    place = _core.arange(self.numel()).reshape(self.shape)
+    return self.masked_fill_((place % stride == 0) & (place < count), fill_value)
+
+
+@method_only
+def is_shared(self: Tensor) -> bool:
+    """Whether other processes see the tensor's memory: they do not.
+
+    >>> gt.ones(1).is_shared()
+    False
+    """
+    return False
+
+
+@method_only
+def is_inference(self: Tensor) -> bool:
+    """Whether the tensor can never be tracked: it always can.
+
+    >>> gt.ones(1).is_inference()
+    False
+    """
+    return False
+
+
+@method_only
+def __reversed__(self: Tensor) -> Tensor:
+    """Reversed along the first dimension.
+
+    >>> reversed(gt.tensor([1, 2]))
+    tensor([2, 1])
+    """
+    return self.flip(0) if self.dim() else self
+
+
 @method_only
 def get_device(self: Tensor) -> int:
     """The index of the tensor's device, -1 for none.
@@ -150,6 +254,7 @@ _refuse("set_", "a new tensor")
 
 for _property, _get in {
     "mH": lambda self: self.transpose(-2, -1),
+    "layout": lambda self: strided,
     "real": lambda self: self,
     "is_cpu": lambda self: self.device.type == "cpu",
     "is_sparse": lambda self: False,

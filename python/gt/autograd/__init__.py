@@ -12,15 +12,51 @@ from gt.autograd.function import Function
 
 __all__ = [
     "Function",
+    "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
     "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "is_grad_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+
+Variable = Tensor
+
+
+class set_detect_anomaly:
+    """Accepted as a call, a context and with `check_nan`: an error always names the line that recorded what failed.
+
+    >>> with gt.autograd.set_detect_anomaly(True):
+    ...     pass
+    """
+
+    def __init__(self, mode: bool = True, check_nan: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class detect_anomaly(set_detect_anomaly):
+    """As `set_detect_anomaly(True)`.
+
+    >>> with gt.autograd.detect_anomaly():
+    ...     pass
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
 
 
 def _as_list(tensors: Any, what: str) -> list[Any]:
@@ -163,3 +199,33 @@ def gradcheck(
                             f"{place} is {made}, finite differences give {expected}"
                         )
     return True
+
+
+def gradgradcheck(
+    func: Any,
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Whether the gradient of `func` can itself be differentiated, and agrees with finite differences.
+
+    >>> x = gt.tensor([0.5, -1.0], dtype=gt.float64, requires_grad=True)
+    >>> gt.autograd.gradgradcheck(lambda t: t.sin() * t, x)
+    True
+    """
+    args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+
+    def slope(*given: Any) -> tuple[Tensor, ...]:
+        out = func(*given)
+        roots = [o for o in ([out] if isinstance(out, Tensor) else out) if isinstance(o, Tensor) and o.requires_grad]
+        targets = [g for g in given if isinstance(g, Tensor) and g.requires_grad]
+        weights = [_core.ones_like(r) for r in roots]
+        return grad(roots, targets, weights, create_graph=True, materialize_grads=True)
+
+    return gradcheck(slope, args, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+
+
+from gt.autograd import functional  # noqa: E402  (it uses what is defined above)

@@ -59,7 +59,12 @@ impl Tensor {
             && x.dtype() == y.dtype()
             && x.dtype().is_float()
         {
-            return Tensor::apply1(Binary { kind, scalar: Side::None }, &[x, y], &[]);
+            let op = Binary { kind, scalar: Side::None };
+            // Same shapes and a function that takes every float: nothing is left to infer.
+            if x.shape() == y.shape() && (kind as u8) <= BinaryKind::Atan2 as u8 {
+                return Tensor::apply_pair(op.into(), x, y);
+            }
+            return Tensor::apply1(op, &[x, y], &[]);
         }
         Tensor::binary_promoted(kind, a, b)
     }

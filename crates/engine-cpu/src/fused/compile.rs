@@ -1,11 +1,13 @@
 //! From a step to a tile program.
 
 use gt_ir::ops::{Binary, Compare, Select, Side};
+use gt_ir::rows::BinaryKind;
 use gt_ir::{DType, Instr, Op, Shape, TensorId, TensorType};
 use gt_plan::{Plan, Slot, Step};
 
 use super::binary::{self, Const};
 use super::kernel::{self, Kernel, TileType};
+use super::pairs::{self, Half, PairOp};
 use super::{ConstSpec, Fused, FusedIn, FusedOut, Loops, Reduction, STAGGER, TILE, Take, TileOp, convert, unary};
 use crate::Layout;
 use crate::reduce::reduce_kernels;
@@ -25,6 +27,8 @@ struct DraftOp {
     kernel: Kernel,
     dst: Spot,
     operands: [Spot; 3],
+    /// The row, if it is one that pairs are made of.
+    pairable: Option<BinaryKind>,
 }
 
 struct Draft<'a> {
@@ -97,7 +101,7 @@ impl Draft<'_> {
     }
 
     fn emit(&mut self, kernel: Kernel, dst: Spot, operands: [Spot; 3]) {
-        self.ops.push(DraftOp { kernel, dst, operands });
+        self.ops.push(DraftOp { kernel, dst, operands, pairable: None });
     }
 
     /// The tile of a value, widened if it is a half from outside.
@@ -242,6 +246,9 @@ impl Draft<'_> {
         // A scalar is not rounded to a half dtype, so even the larger of two needs rounding then.
         let exact = binary::is_exact(op.kind) && side == Const::None;
         self.define(instr.outs[0], Some(kernel), [a, b, Spot::Unused], exact);
+        if dtype == DType::F32 && PairOp::of(op.kind, false).is_some() {
+            self.ops.last_mut().expect("just defined").pairable = Some(op.kind);
+        }
     }
 
     fn compare(&mut self, at: u32, instr: &Instr, op: &Compare) {
@@ -284,8 +291,50 @@ impl Draft<'_> {
         self.define(instr.outs[0], convert::cast(source, target), [operand, Spot::Unused, Spot::Unused], exact);
     }
 
+    /// Joins an operation whose result only one other reads with its reader, where both are of the kind that pairs are made of.
+    fn pair_up(&mut self) {
+        let mut readers = vec![0; self.register_sizes.len()];
+        let spots = self.ops.iter().flat_map(|op| op.operands).chain(self.reductions.iter().map(|r| r.1));
+        for spot in spots {
+            if let Spot::Reg(r) = spot {
+                readers[r] += 1;
+            }
+        }
+        for at in 0..self.ops.len() {
+            let second = self.ops[at];
+            let Some(kind) = second.pairable else { continue };
+            let pick = (0..2).find_map(|side| {
+                let Spot::Reg(r) = second.operands[side] else { return None };
+                let maker = self.ops[..at].iter().position(|op| op.dst == Spot::Reg(r))?;
+                let first = self.ops[maker];
+                (readers[r] == 1).then_some(())?;
+                let first_kind = first.pairable?;
+                // The tile comes first, the constant second.
+                let swapped = self.is_constant(first.operands[0]);
+                let [a, b] = if swapped { [first.operands[1], first.operands[0]] } else { [first.operands[0], first.operands[1]] };
+                let c = second.operands[1 - side];
+                let half = |op, spot| Some(Half { op, constant: self.is_constant(spot) });
+                let first = half(PairOp::of(first_kind, swapped)?, b)?;
+                let second = half(PairOp::of(kind, side == 1)?, c)?;
+                Some((maker, pairs::pair(first, second), [a, b, c]))
+            });
+            if let Some((maker, kernel, operands)) = pick {
+                self.ops[at] = DraftOp { kernel, operands, pairable: None, ..second };
+                self.ops[maker].dst = Spot::Unused;
+                self.ops[maker].pairable = None;
+            }
+        }
+        self.ops.retain(|op| op.dst != Spot::Unused);
+    }
+
+    /// Whether a loop reads one element of the spot for all positions.
+    fn is_constant(&self, spot: Spot) -> bool {
+        matches!(spot, Spot::Const(c) if self.consts[c].tile.is_none())
+    }
+
     /// Assigns registers and places.
     fn finish(mut self, space: Shape, axes: Option<gt_ir::AxisSet>) -> Fused {
+        self.pair_up();
         let end = self.ops.len();
         let mut last_read = vec![0; self.register_sizes.len()];
         let mut in_last_read = vec![0; self.ins.len()];

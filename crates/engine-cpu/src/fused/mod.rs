@@ -21,6 +21,7 @@ mod bind;
 mod compile;
 pub mod convert;
 pub mod kernel;
+mod pairs;
 mod run;
 mod unary;
 mod walk;

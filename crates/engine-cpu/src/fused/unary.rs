@@ -120,3 +120,34 @@ fn on_bool(kind: UnaryKind) -> Option<Kernel> {
         | Sigmoid | Erf | Erfc | Silu | Gelu => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::testing::at_every_level;
+
+    /// SIMD-1, and TILE-2: every level and every length give the same bits.
+    #[test]
+    fn levels_and_tails_do_not_matter() {
+        let x: Vec<f32> = (0..1037).map(|i| (i as f32 - 500.0) * 0.037).collect();
+        for &kind in UnaryKind::ALL {
+            let run = |n: usize, at: usize| {
+                let kernel = on_f32(kind);
+                let mut out = vec![0u32; n];
+                let from = x[at..at + n].as_ptr().cast::<u8>();
+                // SAFETY: `n` floats each way, or `n` bytes for results that are bool.
+                unsafe { kernel(n, out.as_mut_ptr().cast(), from, from, from) };
+                out
+            };
+            let levels = at_every_level(|| run(1037, 0));
+            for (level, bits) in &levels {
+                assert!(*bits == levels[0].1, "{} on {level:?}", kind.name());
+            }
+            if !kind.row().to_bool {
+                for at in [0, 1, 13, 500, 1030] {
+                    assert_eq!(run(7, at), levels[0].1[at..at + 7], "{} at {at}", kind.name());
+                }
+            }
+        }
+    }
+}

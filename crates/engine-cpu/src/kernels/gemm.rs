@@ -9,10 +9,10 @@ use super::microkernel::{Kernels, Tile, TileFn, tables_f32, tables_f64};
 use super::pack::{Block, panel};
 
 /// Steps of `k` summed in registers before they are added to the result. Part of what a product *is* (GEMM-1).
-pub(super) const DEPTH: usize = 512;
+pub(super) const DEPTH: usize = 256;
 
 /// Bytes of `b` kept packed at once: half of a common second-level cache.
-const BLOCK_BYTES: usize = 768 << 10;
+const BLOCK_BYTES: usize = 512 << 10;
 
 /// A matrix operand: `(i, j)` lies at `ptr + i * row + j * column`.
 #[derive(Clone, Copy)]

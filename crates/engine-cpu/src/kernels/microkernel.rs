@@ -42,6 +42,20 @@ pub(super) struct Tile<T> {
 /// A tile of a fixed number of rows and vectors.
 pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
 
+/// Steps from which a tile runs long enough to fetch its part of the result meanwhile.
+const PREFETCH_FROM: usize = 64;
+
+#[inline(always)]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; any address will do.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// `UNIT` says that `a_row` is 1, which lets the rows be reached by constant offsets.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const UNIT: bool>(t: &Tile<V::Scalar>) {
@@ -51,6 +65,13 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const UNIT: b
         let last = t.columns - (VECTORS - 1) * V::WIDTH;
         let mut sums = [[V::zero(); VECTORS]; ROWS];
         let (mut a, mut b) = (t.a, t.b);
+        if t.k >= PREFETCH_FROM {
+            for i in 0..ROWS {
+                for j in 0..VECTORS {
+                    prefetch(t.c.wrapping_offset(i as isize * t.c_row).wrapping_add(j * V::WIDTH));
+                }
+            }
+        }
         macro_rules! steps {
             ($load_last:expr) => {
                 for _ in 0..t.k {

@@ -37,8 +37,7 @@ pub(super) unsafe fn panel<T: Copy + Default>(block: Block<T>, to: *mut T, width
         }
         if across == 1 {
             for p in 0..depth {
-                let row = from.offset(p as isize * along);
-                std::ptr::copy_nonoverlapping(row, to.add(p * width), count);
+                std::ptr::copy_nonoverlapping(from.offset(p as isize * along), to.add(p * width), count);
             }
         } else if along == 1 {
             transpose(from, across, count, depth, to, width);

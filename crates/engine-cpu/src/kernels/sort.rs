@@ -232,7 +232,7 @@ mod tests {
         let (v, sorted, order) = (x.values(), sorted.values(), order.values());
         let step: usize = shape[axis + 1..].iter().product();
         let rank = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
-        for start in (0..v.len()).filter(|i| i / step % shape[axis] == 0) {
+        for start in (0..v.len()).filter(|i| (i / step).is_multiple_of(shape[axis])) {
             let mut wanted: Vec<usize> = (0..shape[axis]).collect();
             wanted.sort_by(|&a, &b| {
                 let order: Ordering = rank(v[start + a * step], v[start + b * step]);

@@ -31,15 +31,19 @@ class min_and_max(NamedTuple):
 
 
 def _named(name: str) -> type[values_and_indices]:
-    return type(name, (values_and_indices,), {"__slots__": (), "__repr__": _shown, "__module__": "gt.return_types"})
+    return type(name, (values_and_indices,), {"__slots__": (), "__repr__": _shown, "__module__": __name__})
 
 
 cummax = _named("cummax")
 cummin = _named("cummin")
 kthvalue = _named("kthvalue")
+max = _named("max")
 median = _named("median")
-nanmedian = _named("nanmedian")
+min = _named("min")
 mode = _named("mode")
+nanmedian = _named("nanmedian")
+sort = _named("sort")
+topk = _named("topk")
 
 
 class aminmax(min_and_max):
