@@ -144,7 +144,7 @@ RUNTIME_ERRORS = [
     lambda: gt.ones(2, 3).view(4), lambda: gt.ones(2, 3).reshape(4), lambda: gt.ones(2, 3).expand(4, 3), lambda: gt.ones(2).expand(2, 3),
     lambda: gt.cat([gt.ones(2), gt.ones(2, 2)]), lambda: gt.stack([gt.ones(2), gt.ones(3)]), lambda: gt.ones(2, 3).narrow(0, 1, 5),
     lambda: gt.ones(2, 3).permute(0), lambda: gt.ones(2, 2, 2).t(), lambda: gt.ones(2, 3).repeat(2), lambda: gt.tensor([True]) - gt.tensor([True]),
-    lambda: -gt.tensor([True]), lambda: gt.tensor([1]).mean(), lambda: gt.tensor([1]) @ gt.tensor([1.0]), lambda: gt.tensor([1]).softmax(0),
+    lambda: -gt.tensor([True]), lambda: gt.tensor([1]).mean(), lambda: gt.tensor([1]) @ gt.tensor([1.0]),
     lambda: gt.ones(2).topk(3), lambda: gt.ones(2, requires_grad=True).numpy(), lambda: gt.ones(2).requires_grad_().add_(1),
     lambda: gt.ones(2, requires_grad=True).backward(), lambda: gt.ones(()).backward(), lambda: gt.tensor([1], requires_grad=True),
     lambda: gt.einsum("ij,jk->ik", gt.ones(2, 3), gt.ones(4, 5)), lambda: gt.zeros(0).max(), lambda: gt.ones(2).unflatten(0, (3,)),
@@ -242,14 +242,16 @@ def test_independent_work_is_not_poisoned():
 
 
 def test_a_write_with_a_poisoned_operand_is_skipped():
-    x, target = gt.arange(3.0), gt.ones(1)
-    bad = x[gt.tensor([7])]
-    target += bad
-    with pytest.raises(IndexError):
-        bad.tolist()
-    assert target.tolist() == [1]
-    target += 1
-    assert target.tolist() == [2]
+    """The failure is raised once, whichever of the two came first: the read of its value or the skipped write."""
+    for _ in range(100):
+        x, target = gt.arange(3.0), gt.ones(1)
+        bad = x[gt.tensor([7])]
+        target += bad
+        with pytest.raises(IndexError):
+            bad.tolist()
+        assert target.tolist() == [1]
+        target += 1
+        assert target.tolist() == [2]
 
 
 def test_synchronize_raises_once():

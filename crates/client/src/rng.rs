@@ -41,7 +41,7 @@ impl Stream {
     }
 }
 
-/// A random stream of its own, apart from the thread's.
+/// A random stream of its own, apart from the thread's, or the calling thread's under a name.
 ///
 /// ```
 /// use gt_client::Generator;
@@ -49,36 +49,53 @@ impl Stream {
 /// assert_eq!(g.seed(), 7);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Generator(Arc<Mutex<Stream>>);
+pub struct Generator(Option<Arc<Mutex<Stream>>>);
 
 impl Generator {
     /// A stream that starts at `seed`.
     pub fn new(seed: u64) -> Self {
-        Generator(Arc::new(Mutex::new(Stream { seed, ordinal: 0 })))
+        Generator(Some(Arc::new(Mutex::new(Stream { seed, ordinal: 0 }))))
+    }
+
+    /// The stream of whichever thread uses it.
+    pub const fn of_thread() -> Self {
+        Generator(None)
     }
 
     /// Starts over at `seed`.
     pub fn manual_seed(&self, seed: u64) {
-        *self.0.lock() = Stream { seed, ordinal: 0 };
+        match &self.0 {
+            Some(own) => *own.lock() = Stream { seed, ordinal: 0 },
+            None => manual_seed(seed),
+        }
     }
 
     /// The seed it started from.
     pub fn seed(&self) -> u64 {
-        self.0.lock().seed
+        self.state().seed
     }
 
     /// Where it stands.
     pub fn state(&self) -> Stream {
-        *self.0.lock()
+        match &self.0 {
+            Some(own) => *own.lock(),
+            None => state(),
+        }
     }
 
     /// Puts it where another stood.
-    pub fn set_state(&self, state: Stream) {
-        *self.0.lock() = state;
+    pub fn set_state(&self, to: Stream) {
+        match &self.0 {
+            Some(own) => *own.lock() = to,
+            None => set_state(to),
+        }
     }
 
     pub(crate) fn draw(&self) -> (u64, u64) {
-        self.0.lock().draw()
+        match &self.0 {
+            Some(own) => own.lock().draw(),
+            None => lane::with_random(Stream::draw),
+        }
     }
 }
 

@@ -41,6 +41,9 @@ impl View {
 
     /// The whole with the part that is shown replaced by `new`; tracked if gradients flow.
     pub fn write(&self, whole: &Tensor, new: &Tensor) -> Result<Tensor> {
+        if self.steps.iter().any(|s| matches!(s.op, Op::Broadcast(_))) {
+            return self.write_at_places(whole, new);
+        }
         // What each step looks at, outermost first.
         let mut seen = vec![whole.clone()];
         for step in &self.steps[..self.steps.len() - 1] {
@@ -53,21 +56,23 @@ impl View {
                 Op::Reshape(_) => Tensor::apply1(Reshape { shape: step.from.shape }, &[&part], &[])?,
                 Op::Permute(p) => Tensor::apply1(Permute { perm: inverse_permutation(&p.perm) }, &[&part], &[])?,
                 Op::Slice(s) => Tensor::apply1(UpdateSlice { steps: s.steps }, &[from, &part], &step.starts)?,
-                _ => {
-                    return Err(Error::State(
-                        "unsupported operation: more than one element of the written-to tensor refers to a single \
-                         memory location. Please clone() the tensor before performing the operation."
-                            .into(),
-                    ));
-                }
+                other => return Err(Error::State(format!("a view through {} cannot be written to", other.display_name()))),
             };
         }
         Ok(part)
     }
 
+    /// [`View::write`] for views that repeat elements: where each element shown lies in the whole is looked up.
+    fn write_at_places(&self, whole: &Tensor, new: &Tensor) -> Result<Tensor> {
+        let dims: Vec<i64> = whole.shape().iter().map(|&d| d as i64).collect();
+        let places = no_grad(|| self.look(&Tensor::iota(whole.numel())?.reshape(&dims)?)?.reshape(&[-1]))?;
+        let put = gt_ir::ops::Put { axis: 0, mode: gt_ir::ops::PutMode::Set, wrap: false };
+        Tensor::apply1(put, &[&whole.reshape(&[-1])?, &places, &new.reshape(&[-1])?], &[])?.reshape(&dims)
+    }
+
     /// Whether several elements shown are one element of the cell.
-    pub fn overlaps(&self) -> bool {
-        self.steps.iter().any(|s| matches!(s.op, Op::Broadcast(_)))
+    pub fn overlaps(&self, shape: &Shape) -> bool {
+        shape.iter().zip(self.strides.iter()).any(|(&extent, &stride)| extent > 1 && stride == 0)
     }
 }
 
@@ -103,7 +108,22 @@ impl Tensor {
     /// `new` carries the history the tensor shall have. The write is an instruction, so that a poisoned `new` leaves the
     /// cell as it was.
     pub(crate) fn assign(&self, new: &Tensor) -> Result<()> {
-        self.check_writable(new.requires_grad())?;
+        if let Some(view) = &self.0.view
+            && view.overlaps(self.shape())
+            && self.numel() > 0
+        {
+            return Err(Error::State(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory \
+                 location. Please clone() the tensor before performing the operation."
+                    .into(),
+            ));
+        }
+        self.assign_uniform(new)
+    }
+
+    /// [`Tensor::assign`] of the same number everywhere, which may be written to one place several times.
+    pub(crate) fn assign_uniform(&self, new: &Tensor) -> Result<()> {
+        self.check_writable()?;
         let new = if new.0.ty == self.0.ty {
             new.clone()
         } else {
@@ -111,6 +131,7 @@ impl Tensor {
         };
         match &self.0.view {
             None => {
+                let new = self.replaced_by(new)?;
                 let old = Tensor::from_value(self.value()?, History::None);
                 let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &new], &[]))?;
                 let value = kept.value()?;
@@ -153,17 +174,17 @@ impl Tensor {
         Ok(())
     }
 
-    fn check_writable(&self, tracked: bool) -> Result<()> {
-        if let Some(view) = &self.0.view
-            && view.overlaps()
-            && self.numel() > 0
-        {
-            return Err(Error::State(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory \
-                 location. Please clone() the tensor before performing the operation."
-                    .into(),
-            ));
+    /// `new`, with a history that leads to the present one where it has none: what was computed from a tensor that is
+    /// overwritten gets a gradient of zero, not none.
+    fn replaced_by(&self, new: Tensor) -> Result<Tensor> {
+        if !grad_enabled() || new.requires_grad() || !self.requires_grad() {
+            return Ok(new);
         }
+        let taken = Tensor::full(&[], true, None)?;
+        Ok(Tensor::select_by(&taken, &new, self)?.named("Copy"))
+    }
+
+    fn check_writable(&self) -> Result<()> {
         if !grad_enabled() {
             return Ok(());
         }
@@ -178,7 +199,6 @@ impl Tensor {
                 "a view of a leaf Variable that requires grad is being used in an in-place operation.".into(),
             ));
         }
-        let _ = tracked;
         Ok(())
     }
 

@@ -104,10 +104,27 @@ fn tiny_steps() {
     println!("{line}");
 }
 
+fn prepare() {
+    const STEPS: usize = 400;
+    if !wanted("preparing a step") {
+        return;
+    }
+    let mut engine = engine(1);
+    let ty = values(&[4, 4]).ty;
+    let mut b = PlanBuilder::new(&[ty, ty]);
+    let mut x = 0;
+    (0..STEPS).for_each(|_| x = b.one(ADD, &[x, 1], &[]));
+    let built = b.finish(&[x], Grouping::OneByOne);
+    let begin = Instant::now();
+    (0..50).for_each(|_| drop(engine.prepare(built.plan.clone())));
+    println!("{:<44}{:>12.1} ns", "preparing a step", begin.elapsed().as_secs_f64() * 1e9 / (50 * STEPS) as f64);
+}
+
 fn main() {
     const M: usize = 1 << 20;
     println!("{:<44}{:>15}{:>15}", "", "1 thread", "2 threads");
     tiny_steps();
+    prepare();
     report("((x*y+x).tanh()*0.5+y).exp().sum(), 1M f32", &[&[M], &[M]], |b| {
         fused(b, &[M], |b| {
             let xy = b.one(MUL, &[0, 1], &[]);
@@ -144,6 +161,10 @@ fn main() {
         let s = b.one(Permute { perm: Steps::new(&[1, 0]) }, &[0], &[]);
         let t = b.one(Permute { perm: Steps::new(&[1, 0]) }, &[1], &[]);
         b.one(ADD, &[s, t], &[])
+    });
+    report("heads [2, 64, 4, 16] turned, times [64, 16]", &[&[2, 64, 4, 16], &[64, 16]], |b| {
+        let t = b.one(Permute { perm: Steps::new(&[0, 2, 1, 3]) }, &[0], &[]);
+        b.one(MUL, &[t, 1], &[])
     });
     report("exp(x - max), then its sum, [1024, 1024]", &[&[1024, 1024], &[1024, 1]], |b| {
         fused(b, &[1024, 1024], |b| {

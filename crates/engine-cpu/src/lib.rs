@@ -1,4 +1,15 @@
-//! GT's fast CPU engine: fused loops, GEMM, a caching allocator.
+//! GT's fast CPU engine.
+//!
+//! - [`CpuEngine`] runs plans synchronously: `engine` walks the steps, `fused` runs elementwise chains and the reductions
+//!   that end them tile by tile, `single` makes views and calls [`kernels`] for everything else.
+//! - `alloc` keeps memory under a limit and blocks for reuse; a value is a block and a [`Layout`].
+//! - [`pool`] shares the work of one step; `simd` compiles loops for several instruction sets; [`math`] holds the
+//!   functions they call.
+//!
+//! The bits of a result depend on the operands' values and shapes only: see FUSED, REDUCE, SIMD and KERNEL in the modules.
+
+// A failure is rare and large on purpose; where it is kept it is behind an `Arc`.
+#![allow(clippy::result_large_err)]
 
 mod alloc;
 mod buffer;

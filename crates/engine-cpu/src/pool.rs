@@ -8,7 +8,7 @@
 //! helper reads it only between joining and leaving.
 //! POOL-2: `state` holds the run's number, whether it is open, and how many joined. Joining is a compare-and-swap
 //! on the whole word, so nobody joins a closed run or mistakes one run for another.
-//! POOL-3: nobody spins longer than [`SPIN`]: on two cores a spinning helper starves the thread that records.
+//! POOL-3: nobody spins longer than `SPIN`: on two cores a spinning helper starves the thread that records.
 
 use std::any::Any;
 use std::cell::UnsafeCell;

@@ -170,7 +170,7 @@ fn reduce_four<C: Combine>(rows: &[C::Lane], len: usize) -> [C::Lane; 4] {
             lanes[3][k] = C::combine(lanes[3][k], d[k]);
         }
     }
-    if len % LANES != 0 {
+    if !len.is_multiple_of(LANES) {
         for (lanes, tail) in lanes.iter_mut().zip([ta, tb, tc, td]) {
             add_tail::<C>(lanes, tail);
         }

@@ -45,33 +45,6 @@ fn detect() -> Level {
     Level::Base
 }
 
-#[cfg(test)]
-pub mod testing {
-    //! Choosing a level in tests.
-
-    use std::cell::Cell;
-
-    use super::Level;
-
-    thread_local! {
-        pub(super) static CHOSEN: Cell<Option<Level>> = const { Cell::new(None) };
-    }
-
-    /// The results of `f` for every level this machine has.
-    pub fn at_every_level<T>(f: impl Fn() -> T) -> Vec<(Level, T)> {
-        let best = super::detect();
-        let levels = [Level::Base, Level::Avx2, Level::Avx512];
-        let available = levels.into_iter().take_while(|&l| l as u8 <= best as u8);
-        let run = |level| {
-            CHOSEN.set(Some(level));
-            let out = f();
-            CHOSEN.set(None);
-            (level, out)
-        };
-        available.map(run).collect()
-    }
-}
-
 /// Makes `fn $name<F: $loop_trait>() -> unsafe fn(…)`: the instance of `F::run` for this machine's level.
 macro_rules! instantiate {
     ($(#[$doc:meta])* $vis:vis $name:ident, $loop_trait:path, ($($arg:ident : $ty:ty),*)) => {
@@ -106,3 +79,30 @@ macro_rules! instantiate {
     };
 }
 pub(crate) use instantiate;
+
+#[cfg(test)]
+pub mod testing {
+    //! Choosing a level in tests.
+
+    use std::cell::Cell;
+
+    use super::Level;
+
+    thread_local! {
+        pub(super) static CHOSEN: Cell<Option<Level>> = const { Cell::new(None) };
+    }
+
+    /// The results of `f` for every level this machine has.
+    pub fn at_every_level<T>(f: impl Fn() -> T) -> Vec<(Level, T)> {
+        let best = super::detect();
+        let levels = [Level::Base, Level::Avx2, Level::Avx512];
+        let available = levels.into_iter().take_while(|&l| l as u8 <= best as u8);
+        let run = |level| {
+            CHOSEN.set(Some(level));
+            let out = f();
+            CHOSEN.set(None);
+            (level, out)
+        };
+        available.map(run).collect()
+    }
+}

@@ -37,40 +37,40 @@ pub(crate) fn run(cx: &Context<'_>, step: &Step, instr: &Instr, payload: usize, 
         Op::Permute(op) => single.view(slots, |layout| layout.permute(&op.perm)),
         Op::Broadcast(op) => single.view(slots, |layout| layout.broadcast(&op.shape)),
         Op::Slice(op) => single.slice(slots, op),
-        Op::Iota(_) => single.make(|_, outs| {
+        Op::Iota(_) => single.make(slots, |_, outs| {
             kernels::iota(pool, outs[0], single.scalars[0], single.scalars[1]);
             Ok(())
-        }, slots),
-        Op::Random(op) => single.make(|_, outs| kernels::random(pool, outs[0], op.kind, single.scalars), slots),
-        Op::ArgReduce(op) => single.make(|ins, outs| {
+        }),
+        Op::Random(op) => single.make(slots, |_, outs| kernels::random(pool, outs[0], op.kind, single.scalars)),
+        Op::ArgReduce(op) => single.make(slots, |ins, outs| {
             kernels::arg_reduce(pool, ins[0], outs[0], op.axis as usize, op.kind);
             Ok(())
-        }, slots),
-        Op::Scan(op) => single.make(|ins, outs| {
+        }),
+        Op::Scan(op) => single.make(slots, |ins, outs| {
             kernels::scan(pool, ins[0], outs[0], op.axis as usize, op.kind, op.reverse);
             Ok(())
-        }, slots),
-        Op::Sort(op) => single.make(|ins, outs| {
+        }),
+        Op::Sort(op) => single.make(slots, |ins, outs| {
             kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending);
             Ok(())
-        }, slots),
-        Op::Matmul(_) => single.make(|ins, outs| {
+        }),
+        Op::Matmul(_) => single.make(slots, |ins, outs| {
             kernels::matmul(pool, ins[0], ins[1], outs[0]);
             Ok(())
-        }, slots),
-        Op::Pad(op) => single.make(|ins, outs| {
+        }),
+        Op::Pad(op) => single.make(slots, |ins, outs| {
             kernels::pad(pool, ins[0], outs[0], &op.low, single.scalars[0]);
             Ok(())
-        }, slots),
-        Op::Concat(op) => single.make(|ins, outs| {
+        }),
+        Op::Concat(op) => single.make(slots, |ins, outs| {
             kernels::concat(pool, ins, outs[0], op.axis as usize);
             Ok(())
-        }, slots),
-        Op::Take(op) => single.make(|ins, outs| kernels::take(pool, ins[0], ins[1], outs[0], op.axis as usize), slots),
-        Op::Gather(op) => single.make(|ins, outs| kernels::gather(pool, ins[0], ins[1], outs[0], op.axis as usize), slots),
+        }),
+        Op::Take(op) => single.make(slots, |ins, outs| kernels::take(pool, ins[0], ins[1], outs[0], op.axis as usize, op.wrap)),
+        Op::Gather(op) => single.make(slots, |ins, outs| kernels::gather(pool, ins[0], ins[1], outs[0], op.axis as usize)),
         Op::UpdateSlice(op) => single.update_slice(slots, op),
         Op::Put(op) => {
-            single.update(slots, |ins, out| kernels::put(pool, ins[1], ins[2], out, op.axis as usize, op.mode))
+            single.update(slots, |ins, out| kernels::put(pool, ins[1], ins[2], out, op.axis as usize, op.mode, op.wrap))
         }
         Op::Scatter(op) => {
             single.update(slots, |ins, out| kernels::scatter(pool, ins[1], ins[2], out, op.axis as usize, op.mode))
@@ -108,7 +108,7 @@ impl Single<'_> {
     }
 
     /// Fresh results, filled by a kernel.
-    fn make(&self, kernel: impl FnOnce(&[Src], &[Dst]) -> Result<(), Failure>, slots: &Slots) -> Result<Results, Failure> {
+    fn make(&self, slots: &Slots, kernel: impl FnOnce(&[Src], &[Dst]) -> Result<(), Failure>) -> Result<Results, Failure> {
         let results: Results =
             (0..self.instr.outs.len()).map(|i| self.fresh(self.out_type(i))).collect::<Result<_, _>>()?;
         let outs: SmallVec<[Dst; 2]> =

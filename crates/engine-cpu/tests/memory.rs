@@ -124,7 +124,7 @@ fn updates_write_in_place_only_where_nobody_looks() {
     let slice = |b: &mut PlanBuilder| b.one(UpdateSlice { steps: Steps::new(&[1]) }, &[0, 1], &[100.into()]);
     let (mib, _) = peak(slice, &[x.clone(), part.clone()]);
     assert_eq!(mib, 1);
-    let put = |b: &mut PlanBuilder| b.one(Put { axis: 0, mode: PutMode::Add }, &[0, 2, 1], &[]);
+    let put = |b: &mut PlanBuilder| b.one(Put { axis: 0, mode: PutMode::Add, wrap: false }, &[0, 2, 1], &[]);
     let (mib, _) = peak(put, &[x.clone(), part.clone(), index]);
     assert_eq!(mib, 1);
 

@@ -73,6 +73,8 @@ pub enum Domain {
     Distinct,
     /// Integers in `0..n`.
     Index(usize),
+    /// Integers in `-n..n`.
+    Wrapped(usize),
 }
 
 impl Sample {

@@ -8,7 +8,7 @@ use gt_client::autograd::{
 use gt_client::{Error, Tensor};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 
 use crate::args;
 use crate::device::Device;
@@ -25,7 +25,7 @@ fn callback_error(e: PyErr) -> Error {
 pub fn python_hook(hook: Py<PyAny>, device: Device) -> Hook {
     Arc::new(move |grad: &Tensor| {
         Python::attach(|py| -> PyResult<Option<Tensor>> {
-            let given = PyTensor { t: grad.clone(), device };
+            let given = PyTensor::on(grad.clone(), device);
             let answer = hook.bind(py).call1((given,))?;
             if answer.is_none() {
                 return Ok(None);
@@ -34,6 +34,20 @@ pub fn python_hook(hook: Py<PyAny>, device: Device) -> Hook {
         })
         .map_err(callback_error)
     })
+}
+
+/// A hook that calls Python with the tensor whose gradient was collected. It does not keep the tensor.
+pub fn after_collecting_hook(hook: Py<PyAny>, tensor: &Bound<'_, PyTensor>) -> PyResult<Hook> {
+    let tensor = PyWeakrefReference::new(tensor)?.unbind();
+    Ok(Arc::new(move |_: &Tensor| {
+        Python::attach(|py| -> PyResult<Option<Tensor>> {
+            if let Some(tensor) = tensor.bind(py).upgrade() {
+                hook.bind(py).call1((tensor,))?;
+            }
+            Ok(None)
+        })
+        .map_err(callback_error)
+    }))
 }
 
 /// Takes a hook back when `remove` is called.

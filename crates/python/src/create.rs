@@ -1,11 +1,12 @@
 //! Making tensors.
 
+use gt_client::ops::default_dtype;
 use gt_client::{Scalar, Tensor, put_scalar};
 use gt_ir::{DType, Shape, TensorType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple};
 
 use crate::args::{self, ints, number};
 use crate::device;
@@ -28,7 +29,7 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
     if depth > gt_ir::MAX_RANK {
         return Err(PyValueError::new_err(format!("too many dimensions: GT tensors have at most {}", gt_ir::MAX_RANK)));
     }
-    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() || value.is_instance_of::<PyRange>() {
         let n = value.len()?;
         match out.shape.get(depth) {
             None if out.numbers.is_empty() => out.shape.push(n),
@@ -45,6 +46,9 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
         return Err(PyValueError::new_err(format!("expected sequence of length {} at dim {depth} (got a number)", out.shape[depth])));
     }
     if let Some(n) = number(value) {
+        if n.category() == 2 && value.is_instance_of::<PyInt>() {
+            return Err(PyRuntimeError::new_err(format!("{value} does not fit into int64")));
+        }
         out.numbers.push(n);
         return Ok(());
     }
@@ -54,7 +58,7 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
         return Ok(());
     }
     if value.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err("new(): invalid data type 'str'"));
+        return Err(PyValueError::new_err("too many dimensions 'str'"));
     }
     Err(PyTypeError::new_err(format!("could not make a tensor of {}", value.get_type().name()?)))
 }
@@ -194,7 +198,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
     let dtype = dtype.unwrap_or(match category {
         Some(0) => DType::Bool,
         Some(1) => DType::I64,
-        _ => DType::F32,
+        _ => default_dtype(),
     });
     let shape = Shape::try_new(&out.shape).map_err(gt_client::Error::from).or_raise()?;
     if shape.numel() != out.numbers.len() {
@@ -202,9 +206,24 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
     }
     let mut bytes = Vec::with_capacity(out.numbers.len() * dtype.size());
     for &n in &out.numbers {
+        check_range(n, dtype)?;
         put_scalar(&mut bytes, dtype, n);
     }
     Tensor::from_bytes(TensorType { dtype, shape }, bytes.into()).or_raise()
+}
+
+/// Refuses an integer that a dtype cannot hold. As in PyTorch a negative one may stand for the upper half of uint8.
+fn check_range(value: Scalar, dtype: DType) -> PyResult<()> {
+    let range = match dtype {
+        DType::U8 => -255..=255,
+        DType::I8 => i8::MIN as i64..=i8::MAX as i64,
+        DType::I32 => i32::MIN as i64..=i32::MAX as i64,
+        DType::Bool | DType::I64 | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => return Ok(()),
+    };
+    if range.contains(&value.as_i64()) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(format!("value cannot be converted to type {} without overflow", dtype.long_name())))
 }
 
 /// Applies `requires_grad` and the device to a fresh tensor.
@@ -213,7 +232,7 @@ fn finish(t: gt_client::Result<Tensor>, requires_grad: bool, device: device::Dev
     if requires_grad {
         t.set_requires_grad(true).or_raise()?;
     }
-    Ok(PyTensor { t, device })
+    Ok(PyTensor::on(t, device))
 }
 
 /// A tensor from numbers, nested lists or an array: a copy, taken now.
@@ -248,7 +267,7 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
         mark(data.py());
         let out = dt.map_or(Ok(t.get().t.clone()), |d| t.get().t.to_dtype(d)).or_raise()?;
         let device = if device.is_none() { t.get().device } else { device::optional(device)? };
-        return Ok(PyTensor { t: out, device }.into_pyobject(data.py())?.into_any());
+        return Ok(PyTensor::on(out, device).into_pyobject(data.py())?.into_any());
     }
     Ok(tensor(data, dtype, device, false, false)?.into_pyobject(data.py())?.into_any())
 }
@@ -266,6 +285,7 @@ fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
 fn extents(args: &Bound<'_, PyTuple>, size: Any<'_, '_>) -> PyResult<Vec<usize>> {
     let dims = match size {
         Some(s) => args::int_or_ints(s)?,
+        None if args.is_empty() => return Err(PyTypeError::new_err("missing 1 required positional argument: 'size'")),
         None => ints(args)?,
     };
     args::shape(&dims)
@@ -281,7 +301,7 @@ macro_rules! filled {
             let _ = (pin_memory, layout);
             mark(sizes.py());
             let shape = extents(sizes, size)?;
-            let dt = args::dtype(dtype)?.unwrap_or(DType::F32);
+            let dt = args::dtype(dtype)?.unwrap_or_else(default_dtype);
             finish(Tensor::full(&shape, $value, Some(dt)), requires_grad, device::optional(device)?)
         }
 
@@ -312,8 +332,9 @@ filled! {
 fn full(size: &Bound<'_, PyAny>, fill_value: &Bound<'_, PyAny>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool) -> PyResult<PyTensor> {
     mark(size.py());
     let shape = args::shape(&args::int_or_ints(size)?)?;
-    let value = fill(fill_value)?;
-    finish(Tensor::full(&shape, value, args::dtype(dtype)?), requires_grad, device::optional(device)?)
+    let (value, dt) = (fill(fill_value)?, args::dtype(dtype)?);
+    check_range(value, dt.unwrap_or(DType::I64))?;
+    finish(Tensor::full(&shape, value, dt), requires_grad, device::optional(device)?)
 }
 
 /// Every element is `fill_value`; the shape and dtype are those of `input`.
@@ -324,6 +345,7 @@ fn full_like(input: &Bound<'_, PyTensor>, fill_value: &Bound<'_, PyAny>, dtype: 
     mark(input.py());
     let (this, value) = (input.get(), fill(fill_value)?);
     let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
+    check_range(value, dt)?;
     let dev = if device.is_none() { this.device } else { device::optional(device)? };
     finish(Tensor::full(this.t.shape(), value, Some(dt)), requires_grad, dev)
 }
@@ -350,13 +372,14 @@ fn scalar_arg(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Scalar> {
 
 /// Numbers from `start` up to but without `end`.
 #[pyfunction]
-#[pyo3(signature = (start, end=None, step=None, *, dtype=None, device=None, requires_grad=false))]
-fn arange(start: &Bound<'_, PyAny>, end: Any<'_, '_>, step: Any<'_, '_>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool) -> PyResult<PyTensor> {
-    mark(start.py());
-    let first = scalar_arg(start, "start")?;
-    let (a, b) = match end.filter(|e| !e.is_none()) {
-        Some(e) => (first, scalar_arg(e, "end")?),
-        None => (Scalar::I64(0), first),
+#[pyo3(signature = (start=None, end=None, step=None, *, dtype=None, device=None, requires_grad=false))]
+#[allow(clippy::too_many_arguments)]
+fn arange(py: Python<'_>, start: Any<'_, '_>, end: Any<'_, '_>, step: Any<'_, '_>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool) -> PyResult<PyTensor> {
+    mark(py);
+    let (a, b) = match (start.filter(|s| !s.is_none()), end.filter(|e| !e.is_none())) {
+        (Some(s), Some(e)) => (scalar_arg(s, "start")?, scalar_arg(e, "end")?),
+        (Some(e), None) | (None, Some(e)) => (Scalar::I64(0), scalar_arg(e, "end")?),
+        (None, None) => return Err(PyTypeError::new_err("arange() missing 1 required positional argument: 'end'")),
     };
     let s = step.map_or(Ok(Scalar::I64(1)), |s| scalar_arg(s, "step"))?;
     finish(Tensor::arange(a, b, s, args::dtype(dtype)?), requires_grad, device::optional(device)?)
@@ -375,9 +398,11 @@ fn linspace(start: &Bound<'_, PyAny>, end: &Bound<'_, PyAny>, steps: i64, dtype:
 /// Ones on the diagonal.
 #[pyfunction]
 #[pyo3(signature = (n, m=None, *, dtype=None, device=None, requires_grad=false))]
-fn eye(py: Python<'_>, n: usize, m: Option<usize>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool) -> PyResult<PyTensor> {
+fn eye(py: Python<'_>, n: i64, m: Option<i64>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool) -> PyResult<PyTensor> {
     mark(py);
-    finish(Tensor::eye(n, m.unwrap_or(n), args::dtype(dtype)?), requires_grad, device::optional(device)?)
+    let extent = |name: &str, v: i64| usize::try_from(v).map_err(|_| PyRuntimeError::new_err(format!("{name} must be greater or equal to 0, got {v}")));
+    let (n, m) = (extent("n", n)?, extent("m", m.unwrap_or(n))?);
+    finish(Tensor::eye(n, m, args::dtype(dtype)?), requires_grad, device::optional(device)?)
 }
 
 macro_rules! random {

@@ -111,19 +111,16 @@ fn can_cast(from: &Bound<'_, PyDType>, to: &Bound<'_, PyDType>) -> bool {
     from.get().0.category() <= to.get().0.category()
 }
 
-/// The dtype of floats that say nothing else: float32.
+/// The dtype of floats that say nothing else: float32 unless `set_default_dtype` changed it.
 #[pyfunction]
 fn get_default_dtype(py: Python<'_>) -> Py<PyDType> {
-    object(py, DType::F32)
+    object(py, gt_client::ops::default_dtype())
 }
 
-/// Accepts float32, the only default there is.
+/// Changes the dtype of floats that say nothing else.
 #[pyfunction]
 fn set_default_dtype(d: &Bound<'_, PyDType>) -> PyResult<()> {
-    match d.get().0 {
-        DType::F32 => Ok(()),
-        other => Err(PyTypeError::new_err(format!("the default dtype is float32; pass dtype=gt.{} where it is wanted", other.long_name()))),
-    }
+    gt_client::ops::set_default_dtype(d.get().0).map_err(crate::errors::to_py)
 }
 
 /// Adds the dtypes themselves and their functions.

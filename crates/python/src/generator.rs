@@ -94,9 +94,8 @@ fn tensor_state(state: &Bound<'_, PyAny>) -> PyResult<Stream> {
 /// Seeds the calling thread's stream, and the threads that start using GT later.
 #[pyfunction]
 fn manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<PyGenerator> {
-    let s = seed_of(seed)?;
-    rng::manual_seed(s);
-    Ok(PyGenerator(Generator::new(s)))
+    rng::manual_seed(seed_of(seed)?);
+    Ok(PyGenerator(Generator::of_thread()))
 }
 
 /// Seeds from the clock, and returns the seed.
@@ -141,6 +140,7 @@ fn set_rng_state_raw(seed: u64, ordinal: u64) {
 
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("default_generator", PyGenerator(Generator::of_thread()))?;
     m.add_function(wrap_pyfunction!(manual_seed, m)?)?;
     m.add_function(wrap_pyfunction!(seed, m)?)?;
     m.add_function(wrap_pyfunction!(initial_seed, m)?)?;

@@ -72,6 +72,15 @@ fn meshgrid<'py>(tensors: &Bound<'py, PyTuple>, indexing: Option<&str>) -> PyRes
         Ok(list) if tensors.len() == 1 && !list.is_instance_of::<PyTensor>() => args::tensors(&list)?,
         _ => args::tensors(tensors.as_any())?,
     };
+    if parts.is_empty() {
+        return Err(pyo3::exceptions::PyRuntimeError::new_err("meshgrid expects a non-empty TensorList"));
+    }
+    if let Some(t) = parts.iter().find(|t| t.rank() > 1) {
+        return Err(pyo3::exceptions::PyRuntimeError::new_err(format!(
+            "meshgrid: expected 0D or 1D tensor in the tensor list but got a tensor of shape {}",
+            t.shape()
+        )));
+    }
     let swapped = match indexing {
         None | Some("ij") => false,
         Some("xy") => parts.len() > 1,

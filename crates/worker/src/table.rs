@@ -6,6 +6,8 @@
 //! TABLE-1: only the device thread removes values, so one that it saw stays until it takes it.
 //! TABLE-2: `done` counts messages whose work is finished, in order. A value that is missing once everything sent
 //! before the read is done will never come, so no reader waits for ever.
+//! TABLE-3: an error is raised once. Whoever reads a poisoned value has seen its failure, so writes that were skipped for
+//! it, by messages sent before that read, are not reported again, whether they ran before the read or after it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -54,6 +56,8 @@ pub(crate) struct TableState<B> {
     done: u64,
     /// Writes that were skipped and not yet reported.
     skipped: Vec<Arc<Failure>>,
+    /// Failures that a read raised, each with the number of messages sent before that read.
+    raised: Vec<(Arc<Failure>, u64)>,
     waiting: usize,
     stopped: bool,
 }
@@ -86,7 +90,8 @@ impl<B: Buffer> TableState<B> {
 
 impl<B: Buffer> Table<B> {
     pub(crate) fn new() -> Self {
-        let state = TableState { entries: IdMap::default(), done: 0, skipped: Vec::new(), waiting: 0, stopped: false };
+        let (skipped, raised) = (Vec::new(), Vec::new());
+        let state = TableState { entries: IdMap::default(), done: 0, skipped, raised, waiting: 0, stopped: false };
         Table { state: Mutex::new(state), changed: Condvar::new(), version: AtomicU64::new(0) }
     }
 
@@ -116,7 +121,8 @@ impl<B: Buffer> Table<B> {
     /// fails in every step is one error.
     pub(crate) fn skipped(&self, failure: Arc<Failure>) {
         self.change(|state| {
-            if !state.skipped.contains(&failure) {
+            let seen = state.raised.iter().any(|(raised, sent)| *raised == failure && state.done < *sent);
+            if !seen && !state.skipped.contains(&failure) {
                 state.skipped.push(failure);
             }
         });
@@ -134,7 +140,21 @@ impl<B: Buffer> Table<B> {
 
     /// One more message is finished.
     pub(crate) fn finish(&self) {
-        self.change(|state| state.done += 1);
+        self.change(|state| {
+            state.done += 1;
+            let done = state.done;
+            state.raised.retain(|(_, sent)| *sent > done);
+        });
+    }
+
+    /// A read raises the failure of a poisoned value.
+    fn raise(&self, failure: Arc<Failure>, sent: u64) -> ReadError {
+        let mut state = self.state.lock();
+        state.skipped.retain(|skipped| *skipped != failure);
+        if state.done < sent {
+            state.raised.push((failure.clone(), sent));
+        }
+        ReadError::Failed(failure)
     }
 
     /// Drops everything and sends readers home.
@@ -212,10 +232,13 @@ impl<B: Buffer> Values for Table<B> {
             }
             None => None,
         })?;
+        let buffer = match value {
+            Ok(buffer) => buffer,
+            Err(failure) => return Err(self.raise(failure, sent)),
+        };
         if let Some(failure) = self.take_skipped() {
             return Err(ReadError::Failed(failure));
         }
-        let buffer = value.map_err(ReadError::Failed)?;
         buffer.read().map_err(|mut failure| {
             failure.worker = worker.to_string();
             ReadError::Failed(Arc::new(failure))

@@ -94,7 +94,7 @@ fn a_failure_poisons_what_depends_on_it_and_names_its_line() {
         let lines = [
             "%1 = upload() dtype=f32 shape=[2]",
             "%2 = iota() dtype=i64 shape=[1] $ 9 1",
-            "%3 = take(%1, %2) axis=0 #41",
+            "%3 = take(%1, %2) axis=0 wrap=false #41",
             "%4 = unary(%3) kind=exp #42",
             "%5 = unary(%1) kind=neg",
         ];
@@ -117,7 +117,7 @@ fn a_skipped_write_keeps_the_value_and_is_raised_once() {
         for first in [2, 6] {
             let lines = [
                 format!("%{first} = iota() dtype=i64 shape=[2] $ 9 1"),
-                format!("%{} = take(%{cell}, %{first}) axis=0 #5", first + 1),
+                format!("%{} = take(%{cell}, %{first}) axis=0 wrap=false #5", first + 1),
                 format!("%{} = binary(%{cell}, %{}) kind=sub scalar=none", first + 2, first + 1),
                 format!("%{} = write(%{cell}, %{})", first + 3, first + 2),
             ];
@@ -143,7 +143,7 @@ fn a_read_raises_a_skipped_write_first() {
         let lines = [
             "%1 = upload() dtype=f32 shape=[1]",
             "%2 = iota() dtype=i64 shape=[1] $ 9 1",
-            "%3 = take(%1, %2) axis=0",
+            "%3 = take(%1, %2) axis=0 wrap=false",
             "%4 = write(%1, %3)",
         ];
         worker.send(window(&lines, &[1, 2, 3], &[&[7.0]]), &never).unwrap();

@@ -262,7 +262,7 @@ impl Walk {
         }
         let have = slot.grad.lock().clone();
         match have {
-            Some(have) if !self.options.create_graph => no_grad(|| have.add_(&grad)),
+            Some(have) if !self.options.create_graph => no_grad(|| have.add_(&grad))?,
             have => {
                 let sum = match have {
                     Some(have) => self.tracked(|| have.add(&grad))?,
@@ -272,9 +272,13 @@ impl Walk {
                 };
                 let old = slot.grad.lock().replace(sum);
                 drop(old);
-                Ok(())
             }
         }
+        let collected = slot.grad.lock().clone();
+        if let Some(collected) = collected {
+            slot.after.run(0, collected)?;
+        }
+        Ok(())
     }
 
     /// Runs `f` tracked or not, as the options say.

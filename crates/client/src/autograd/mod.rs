@@ -149,12 +149,37 @@ impl Tensor {
         }
     }
 
+    /// Calls `hook` with the collected gradient each time one was added to it. What it returns is not used.
+    ///
+    /// # Errors
+    /// When the tensor is not a leaf that collects gradients.
+    pub fn register_hook_after_collecting(&self, hook: Hook) -> Result<HookId> {
+        match &self.0.state.lock().history {
+            History::None => Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into())),
+            History::Leaf(slot) => Ok(slot.after.add(0, hook)),
+            History::Node(..) => {
+                Err(Error::State("post accumulate grad hooks cannot be registered on non-leaf tensors".into()))
+            }
+        }
+    }
+
+    /// The same tensor, its node called after the function it ends.
+    pub(crate) fn named(self, label: &'static str) -> Tensor {
+        if let History::Node(Edge::Node(node, _), _) = &self.0.state.lock().history {
+            node.set_label(label);
+        }
+        self
+    }
+
     /// Takes a hook back.
     pub fn remove_hook(&self, id: HookId) {
         let history = self.history();
         match &history {
             History::None => {}
-            History::Leaf(slot) | History::Node(Edge::Leaf(slot), _) => slot.hooks.remove(id),
+            History::Leaf(slot) | History::Node(Edge::Leaf(slot), _) => {
+                slot.hooks.remove(id);
+                slot.after.remove(id);
+            }
             History::Node(Edge::Node(node, _), _) => node.hooks.remove(id),
         }
     }

@@ -4,7 +4,7 @@
 //! NODE-2: a saved value knows the cell it was seen in and the version; a backward pass that finds the cell moved on fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use gt_ir::{Op, Scalar, Scalars, TensorType};
 use parking_lot::Mutex;
@@ -73,6 +73,8 @@ impl Hooks {
 pub struct GradSlot {
     pub(crate) grad: Mutex<Option<Tensor>>,
     pub(crate) hooks: Hooks,
+    /// Run once a gradient was added to `grad`.
+    pub(crate) after: Hooks,
 }
 
 /// Where the gradient of a tensor goes: an output of a node, or a leaf.
@@ -119,6 +121,8 @@ pub struct Node {
     pub(crate) outs: SmallVec<[TensorType; 1]>,
     pub(crate) hooks: Hooks,
     retained: Mutex<Vec<(u32, Weak<GradSlot>)>>,
+    /// The name of the function that the node is the last instruction of.
+    label: OnceLock<&'static str>,
     pub(crate) kind: NodeKind,
 }
 
@@ -178,6 +182,7 @@ impl Node {
             outs: outs.iter().map(|(v, _)| *v.ty()).collect(),
             hooks: Hooks::default(),
             retained: Mutex::default(),
+            label: OnceLock::new(),
             kind: NodeKind::Op { op, scalars: scalars.into(), ins: types.into(), needs, saved: Mutex::new(Some(set)) },
         })
     }
@@ -194,22 +199,39 @@ impl Node {
             outs,
             hooks: Hooks::default(),
             retained: Mutex::default(),
+            label: OnceLock::new(),
             kind: NodeKind::Custom(Mutex::new(Some(function)), name),
         })
     }
 
-    /// What the node computes the gradient of: `MulBackward` and the like.
+    /// What the node computes the gradient of: `MulBackward0` and the like, as PyTorch calls it.
     pub fn name(&self) -> String {
         match &self.kind {
-            NodeKind::Op { op, .. } => {
-                let camel: String = op
-                    .display_name()
-                    .split('_')
-                    .map(|w| w.chars().enumerate().map(|(i, c)| if i == 0 { c.to_ascii_uppercase() } else { c }).collect::<String>())
-                    .collect();
-                format!("{camel}Backward0")
+            NodeKind::Op { op, ins, .. } => {
+                let name = self.label.get().map_or_else(|| function_name(op, ins), |&label| label.to_owned());
+                // A write through a view is one node in PyTorch, and bears no number.
+                if name == "CopySlices" { name } else { format!("{name}Backward0") }
             }
             NodeKind::Custom(_, name) => name.clone(),
+        }
+    }
+
+    /// Says which function the node ends; the first one counts, which is the innermost.
+    pub(crate) fn set_label(&self, label: &'static str) {
+        let _ = self.label.set(label);
+    }
+
+    /// Lets the node keep inputs seen in `cell` although the write that follows moves it on: an in-place op knows the
+    /// value it replaces.
+    pub(crate) fn excuse(&self, cell: &Arc<Cell>) {
+        if let NodeKind::Op { saved, .. } = &self.kind
+            && let Some(set) = &mut *saved.lock()
+        {
+            for saved in set.ins.iter_mut().flatten() {
+                if std::ptr::eq(saved.cell.as_ptr(), Arc::as_ptr(cell)) {
+                    saved.cell = Weak::new();
+                }
+            }
         }
     }
 
@@ -242,6 +264,32 @@ impl Node {
             drop(old);
         }
     }
+}
+
+/// What PyTorch calls the function an instruction computes.
+fn function_name(op: &Op, ins: &[TensorType]) -> String {
+    match op {
+        Op::Matmul(_) => match (ins[0].shape.rank(), ins[1].shape.rank()) {
+            (2, 2) => "Mm",
+            _ => "Bmm",
+        },
+        Op::Reshape(_) => "View",
+        Op::Broadcast(_) => "Expand",
+        Op::Concat(_) => "Cat",
+        Op::Cast(_) => "ToCopy",
+        Op::Select(_) => "Where",
+        Op::Take(_) => "Index",
+        Op::Put(_) => "IndexPut",
+        Op::UpdateSlice(_) => "CopySlices",
+        _ => {
+            return op
+                .display_name()
+                .split('_')
+                .map(|w| w[..1].to_ascii_uppercase() + &w[1..])
+                .collect();
+        }
+    }
+    .to_owned()
 }
 
 /// A long chain of nodes is taken apart in a loop: dropping it recursively would overflow the stack.

@@ -4,7 +4,7 @@ use gt_ir::ops::{Binary, Compare, Select, Side};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar};
 
-use super::result_type;
+use super::{default_dtype, result_type};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -72,11 +72,19 @@ impl Tensor {
     fn binary_promoted(kind: BinaryKind, a: Arg<'_>, b: Arg<'_>) -> Result<Tensor> {
         let mut dtype = result_type(&[a, b]);
         match kind {
-            BinaryKind::Div | BinaryKind::Atan2 if !dtype.is_float() => dtype = DType::F32,
+            BinaryKind::Div | BinaryKind::Atan2 if !dtype.is_float() => dtype = default_dtype(),
+            // As PyTorch: a bool on either side is more likely a mistake than a number.
             BinaryKind::Sub if a.category() == 0 && b.category() == 0 => {
                 return Err(Error::State(
                     "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` \
                      operator instead."
+                        .into(),
+                ));
+            }
+            BinaryKind::Sub if a.category() == 0 || b.category() == 0 => {
+                return Err(Error::State(
+                    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a \
+                     mask, use the `~` or `logical_not()` operator instead."
                         .into(),
                 ));
             }
@@ -165,17 +173,19 @@ impl Tensor {
     pub fn pow<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         let b = b.into();
         if let Arg::Number(n) = b {
-            let float = self.dtype().is_float();
-            let keeps = float || n.category() < 2;
-            match n.as_f64() {
-                1.0 if keeps && self.dtype() != DType::Bool => return self.alias(),
-                2.0 if keeps && self.dtype() != DType::Bool => return self.unary(UnaryKind::Square),
-                3.0 if keeps && self.dtype() != DType::Bool => return self.unary(UnaryKind::Square)?.mul(self),
-                0.5 if float => return self.unary(UnaryKind::Sqrt),
-                -0.5 if float => return self.unary(UnaryKind::Rsqrt),
-                -1.0 if float => return self.unary(UnaryKind::Reciprocal),
-                _ => {}
-            }
+            let x = self.to_dtype(result_type(&[self.into(), b]))?;
+            let float = x.dtype().is_float();
+            let out = match n.as_f64() {
+                0.0 if x.dtype() == DType::Bool => Tensor::full(x.shape(), true, Some(DType::Bool)),
+                1.0 => x.alias(),
+                2.0 => x.unary(UnaryKind::Square),
+                3.0 => x.unary(UnaryKind::Square)?.mul(&x),
+                0.5 if float => x.unary(UnaryKind::Sqrt),
+                -0.5 if float => x.unary(UnaryKind::Rsqrt),
+                -1.0 if float => x.unary(UnaryKind::Reciprocal),
+                _ => Tensor::binary(BinaryKind::Pow, &x, b),
+            };
+            return Ok(out?.named("Pow"));
         }
         Tensor::binary(BinaryKind::Pow, self, b)
     }
@@ -212,11 +222,7 @@ impl Tensor {
     pub fn clamp<'a>(&'a self, min: Option<Arg<'a>>, max: Option<Arg<'a>>) -> Result<Tensor> {
         let mut out = match (min, max) {
             (None, None) => return Err(Error::State("torch.clamp: At least one of 'min' or 'max' must not be None".into())),
-            (Some(Arg::Number(a)), Some(Arg::Number(b))) if a.as_f64() > b.as_f64() => {
-                // As PyTorch: the upper bound wins.
-                let limit = self.mul(0.0)?.add(b)?;
-                return limit.to_dtype(result_type(&[self.into(), a.into(), b.into()]));
-            }
+            // From below first: where the bounds cross, the upper one wins as in PyTorch.
             _ => self.clone(),
         };
         if let Some(min) = min {
@@ -225,7 +231,7 @@ impl Tensor {
         if let Some(max) = max {
             out = out.clamp_side(BinaryKind::Min, CompareKind::Gt, max)?;
         }
-        Ok(out)
+        Ok(out.named("Clamp"))
     }
 
     /// One side of a clamp. A number passes the whole gradient at the limit, as PyTorch's clamp does; `maximum` would halve it.

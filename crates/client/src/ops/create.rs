@@ -4,6 +4,7 @@ use gt_ir::ops::{Fill, Iota};
 use gt_ir::rows::CompareKind;
 use gt_ir::{DType, OpError, Scalar, Shape, TensorType};
 
+use super::{default_dtype, dtype_of_number};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -11,7 +12,7 @@ impl Tensor {
     /// Every element is `value`; its own dtype unless one is given.
     pub fn full(shape: &[usize], value: impl Into<Scalar>, dtype: Option<DType>) -> Result<Tensor> {
         let value = value.into();
-        let dtype = dtype.unwrap_or(value.default_dtype());
+        let dtype = dtype.unwrap_or_else(|| dtype_of_number(value));
         let shape = Shape::try_new(shape)?;
         if shape.checked_numel().is_none() {
             return Err(OpError::shape(format!("a tensor of shape {shape} is too large to exist")).into());
@@ -19,9 +20,9 @@ impl Tensor {
         Tensor::apply1(Fill { dtype, shape }, &[], &[value])
     }
 
-    /// Zeros; float32 unless a dtype is given.
+    /// Zeros; the default dtype unless a dtype is given.
     pub fn zeros(shape: &[usize], dtype: Option<DType>) -> Result<Tensor> {
-        Tensor::full(shape, 0.0, Some(dtype.unwrap_or(DType::F32)))
+        Tensor::full(shape, 0.0, Some(dtype.unwrap_or_else(default_dtype)))
     }
 
     /// Zeros of a type.
@@ -29,15 +30,15 @@ impl Tensor {
         Tensor::full(&ty.shape, 0.0, Some(ty.dtype))
     }
 
-    /// Ones; float32 unless a dtype is given.
+    /// Ones; the default dtype unless a dtype is given.
     pub fn ones(shape: &[usize], dtype: Option<DType>) -> Result<Tensor> {
-        Tensor::full(shape, 1.0, Some(dtype.unwrap_or(DType::F32)))
+        Tensor::full(shape, 1.0, Some(dtype.unwrap_or_else(default_dtype)))
     }
 
     /// Numbers from `start` up to but without `end`, `step` apart.
     pub fn arange(start: Scalar, end: Scalar, step: Scalar, dtype: Option<DType>) -> Result<Tensor> {
         let floats = [start, end, step].iter().any(|s| s.category() == 2);
-        let dtype = dtype.unwrap_or(if floats { DType::F32 } else { DType::I64 });
+        let dtype = dtype.unwrap_or(if floats { default_dtype() } else { DType::I64 });
         let (a, b, s) = (start.as_f64(), end.as_f64(), step.as_f64());
         if s == 0.0 {
             return Err(Error::State("step must be nonzero".into()));
@@ -67,7 +68,7 @@ impl Tensor {
 
     /// `steps` numbers from `start` to `end`, both included.
     pub fn linspace(start: f64, end: f64, steps: usize, dtype: Option<DType>) -> Result<Tensor> {
-        let dtype = dtype.unwrap_or(DType::F32);
+        let dtype = dtype.unwrap_or_else(default_dtype);
         let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
         // From both ends towards the middle, so that the last one is exactly `end`.
         let i = Tensor::apply1(Iota { dtype: DType::F64, shape: Shape::new(&[steps]) }, &[], &[0.into(), 1.into()])?;
@@ -82,6 +83,6 @@ impl Tensor {
     pub fn eye(n: usize, m: usize, dtype: Option<DType>) -> Result<Tensor> {
         let rows = Tensor::iota(n)?.reshape(&[n as i64, 1])?;
         let columns = Tensor::iota(m)?;
-        Tensor::compare(CompareKind::Eq, &rows, &columns)?.to_dtype(dtype.unwrap_or(DType::F32))
+        Tensor::compare(CompareKind::Eq, &rows, &columns)?.to_dtype(dtype.unwrap_or_else(default_dtype))
     }
 }

@@ -71,6 +71,7 @@ impl Tensor {
         let mut dims: Vec<i64> = Vec::new();
         let mut picks = Vec::new();
         let mut axis = 0;
+        let mut selected = false;
         let mut fill = rank - covered;
         let keep = |dims: &mut Vec<i64>, axis: &mut usize, n: usize| {
             for _ in 0..n {
@@ -86,6 +87,7 @@ impl Tensor {
                         return Err(OpError::index(format!("index {i} is out of bounds for dimension {axis} with size {n}")).into());
                     }
                     (starts[axis], sizes[axis]) = (i.rem_euclid(n.max(1)), 1);
+                    selected = true;
                     axis += 1;
                 }
                 Index::Slice { start, stop, step } => {
@@ -150,6 +152,9 @@ impl Tensor {
             // `x[...]` is a view of its own.
             view = view.view_reshape(*self.shape())?.unwrap_or(view);
         }
+        if selected {
+            view = view.named("Select");
+        }
         Ok((view, picks))
     }
 
@@ -203,7 +208,7 @@ impl Tensor {
         for (pick, &n) in picks.iter().zip(extents) {
             // Read through a ruler of the axis, an index out of range is named before it is mixed with others.
             let checked = if picks.len() > 1 {
-                Tensor::apply1(Take { axis: 0 }, &[&Tensor::iota(n)?, &pick.index], &[])?
+                Tensor::apply1(Take { axis: 0, wrap: false }, &[&Tensor::iota(n)?, &pick.index], &[])?
             } else {
                 pick.index.clone()
             };
@@ -231,7 +236,7 @@ impl Tensor {
         }
         let picks = no_grad(|| Tensor::resolve(&view, picks))?;
         let (flat, at, linear, _) = Tensor::joined(&view, &picks)?;
-        Tensor::apply1(Take { axis: at as u8 }, &[&flat, &linear], &[])
+        Tensor::apply1(Take { axis: at as u8, wrap: false }, &[&flat, &linear], &[])
     }
 
     /// `x[index] = value`, with broadcasting.
@@ -239,6 +244,7 @@ impl Tensor {
         let (view, picks) = self.basic(index)?;
         let value = match value.into() {
             Arg::Tensor(t) => t.to_dtype(self.dtype())?,
+            Arg::Number(n) if picks.is_empty() => return view.fill_(n),
             Arg::Number(n) => Tensor::full(&[], n, Some(self.dtype()))?,
         };
         match &picks[..] {
@@ -265,7 +271,7 @@ impl Tensor {
         let wanted: Vec<usize> =
             flat.shape()[..at].iter().chain(linear.shape().iter()).chain(&flat.shape()[at + 1..]).copied().collect();
         let src = value.expand_for_write(&Shape::try_new(&wanted)?)?;
-        let put = Tensor::apply1(Put { axis: at as u8, mode }, &[&flat, &linear, &src], &[])?;
+        let put = Tensor::apply1(Put { axis: at as u8, mode, wrap: false }, &[&flat, &linear, &src], &[])?;
         let own = *self.shape();
         match perm {
             None => put.reshape(&own.iter().map(|&d| d as i64).collect::<Vec<_>>()),
@@ -305,15 +311,20 @@ impl Tensor {
         } else {
             // The k-th true element takes row k.
             let axis_of_value = value.rank() - tail - 1;
+            // No rows for no true elements: one to read in vain, before those that count.
+            let spare = (value.shape()[axis_of_value] == 0) as i64;
+            let mut low = vec![0; value.rank()];
+            low[axis_of_value] = spare as usize;
+            let padded = if spare == 0 { value.clone() } else { value.pad(&low, &vec![0; value.rank()], 0.0)? };
             let order = no_grad(|| -> Result<Tensor> {
-                let running = mask.reshape(&[-1])?.scan(gt_ir::ops::ScanKind::Sum, 0, None)?.sub(1i64)?;
+                let running = mask.reshape(&[-1])?.scan(gt_ir::ops::ScanKind::Sum, 0, None)?.sub(1 - spare)?;
                 let unused = Tensor::compare(CompareKind::Lt, &running, 0i64)?;
                 let flat_mask = mask.reshape(&[-1])?;
                 let index = Tensor::select_by(&unused, 0i64, &running)?;
                 // Rows are read for true elements only; false ones read row 0.
                 Tensor::select_by(&flat_mask, &index, 0i64)?.reshape(&mask.shape().iter().map(|&d| d as i64).collect::<Vec<_>>())
             })?;
-            let rows = Tensor::apply1(Take { axis: axis_of_value as u8 }, &[value, &order], &[])?;
+            let rows = Tensor::apply1(Take { axis: axis_of_value as u8, wrap: false }, &[&padded, &order], &[])?;
             Tensor::select_by(&spread, &rows, self)?
         };
         self.assign(&new.expand_for_write(self.shape())?)

@@ -9,7 +9,31 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// Replaces the content by a result of the same shape; a result of a higher kind of dtype is an error.
+    ///
+    /// The instruction that made the result may keep what it replaces; see [`Tensor::write_computed`] for results of
+    /// several instructions.
     pub fn write_result(&self, new: &Tensor) -> Result<()> {
+        if let Some(node) = new.grad_fn() {
+            node.excuse(&self.0.cell);
+        }
+        self.write_fitting(new)
+    }
+
+    /// Computes a result from the tensor and replaces its content by it, as [`Tensor::write_result`] does.
+    pub fn write_computed(&self, compute: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<()> {
+        let since = crate::autograd::position();
+        let new = compute(self)?;
+        let mut nodes: Vec<_> = new.grad_fn().into_iter().collect();
+        while let Some(node) = nodes.pop() {
+            if node.sequence() >= since {
+                node.excuse(&self.0.cell);
+                nodes.extend(node.next_nodes().into_iter().flatten());
+            }
+        }
+        self.write_fitting(&new)
+    }
+
+    fn write_fitting(&self, new: &Tensor) -> Result<()> {
         if new.dtype().category() > self.dtype().category() {
             return Err(OpError::dtype(format!(
                 "result type {} can't be cast to the desired output type {}",
@@ -34,8 +58,8 @@ impl Tensor {
 
     /// `self = kind(self, other)` in place.
     pub fn binary_<'a>(&'a self, kind: BinaryKind, other: impl Into<Arg<'a>>) -> Result<()> {
-        let new = Tensor::binary(kind, self, other)?;
-        self.write_result(&new)
+        let other = other.into();
+        self.write_computed(|x| Tensor::binary(kind, x, other))
     }
 
     /// `self += other` in place.
@@ -55,8 +79,7 @@ impl Tensor {
 
     /// `self = kind(self)` in place.
     pub fn unary_(&self, kind: UnaryKind) -> Result<()> {
-        let new = self.unary(kind)?;
-        self.write_result(&new)
+        self.write_computed(|x| x.unary(kind))
     }
 
     /// Every element becomes `value`.
@@ -71,7 +94,7 @@ impl Tensor {
                 )));
             }
         };
-        self.assign(&new)
+        self.assign_uniform(&new)
     }
 
     /// Takes over the elements of `source`, broadcast and cast.

@@ -39,7 +39,7 @@ impl Tensor {
             .into());
         }
         match (self.rank(), other.rank()) {
-            (1, 1) => self.unsqueeze(0)?.matmul(&other.unsqueeze(1)?)?.reshape(&[]),
+            (1, 1) => Ok(self.unsqueeze(0)?.matmul(&other.unsqueeze(1)?)?.reshape(&[])?.named("Dot")),
             (1, _) => self.unsqueeze(0)?.matmul(other)?.squeeze(&[-2]),
             _ => self.matmul(&other.unsqueeze(1)?)?.squeeze(&[-1]),
         }
@@ -78,7 +78,7 @@ impl Tensor {
             return Ok(product);
         }
         let own = if beta.as_f64() == 1.0 { self.clone() } else { self.mul(beta)? };
-        own.add(&product)
+        Ok(own.add(&product)?.named("Addmm"))
     }
 
     /// The sum of products of two vectors.

@@ -18,5 +18,5 @@ mod unary;
 pub use arith::Arg;
 pub use axes::{axis, axis_set};
 pub use index::Index;
-pub use promote::result_type;
+pub use promote::{default_dtype, dtype_of_number, result_type, set_default_dtype};
 pub use sort::Unique;

@@ -52,14 +52,14 @@ impl Tensor {
             return Err(Error::State("index_select(): Expected dtype int32 or int64 for index".into()));
         }
         let index = index.to_dtype(DType::I64)?.at_least_1d()?;
-        let out = Tensor::apply1(Take { axis: a as u8 }, &[&self.at_least_1d()?, &index], &[])?;
+        let out = Tensor::apply1(Take { axis: a as u8, wrap: false }, &[&self.at_least_1d()?, &index], &[])?;
         if self.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
     }
 
     /// Rows of a table: what an embedding does.
     pub fn take_rows(&self, index: &Tensor) -> Result<Tensor> {
         let index = index.to_dtype(DType::I64)?;
-        Tensor::apply1(Take { axis: 0 }, &[self, &index], &[])
+        Tensor::apply1(Take { axis: 0, wrap: false }, &[self, &index], &[])
     }
 
     /// Slices of `src` added (or written) at positions along an axis.
@@ -81,7 +81,7 @@ impl Tensor {
             )));
         }
         let src = src.reshape(&wanted.iter().map(|&d| d as i64).collect::<Vec<_>>())?;
-        let out = Tensor::apply1(Put { axis: a as u8, mode }, &[&self.at_least_1d()?, &index, &src], &[])?;
+        let out = Tensor::apply1(Put { axis: a as u8, mode, wrap: false }, &[&self.at_least_1d()?, &index, &src], &[])?;
         if self.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
     }
 

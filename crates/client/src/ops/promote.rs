@@ -1,10 +1,42 @@
 //! PyTorch's type promotion: tensors with dimensions count most, then 0-d tensors, then numbers.
 
-use gt_ir::DType;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use gt_ir::{DType, Scalar};
 
 use super::Arg;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+
+/// The default dtype's code, which is its place in [`DType::ALL`].
+static DEFAULT: AtomicU8 = AtomicU8::new(DType::F32 as u8);
+
+/// The dtype of floats that say nothing else: float32 unless [`set_default_dtype`] changed it.
+#[inline]
+pub fn default_dtype() -> DType {
+    DType::ALL[DEFAULT.load(Ordering::Relaxed) as usize]
+}
+
+/// Changes the dtype of floats that say nothing else, in all threads.
+///
+/// # Errors
+/// When it is not a float.
+pub fn set_default_dtype(dtype: DType) -> Result<()> {
+    if !dtype.is_float() {
+        return Err(Error::Type(format!(
+            "only floating-point types are supported as the default type, not {}",
+            dtype.long_name()
+        )));
+    }
+    DEFAULT.store(dtype as u8, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The dtype a bare number takes: bool, int64 or the default.
+#[inline]
+pub fn dtype_of_number(number: Scalar) -> DType {
+    if number.category() == 2 { default_dtype() } else { number.default_dtype() }
+}
 
 /// The type of two standings together: the lower one matters only if its category is higher.
 fn combine(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
@@ -33,11 +65,11 @@ pub fn result_type(args: &[Arg<'_>]) -> DType {
         let (slot, dtype) = match arg {
             Arg::Tensor(t) if t.rank() > 0 => (&mut dim, t.dtype()),
             Arg::Tensor(t) => (&mut zero, t.dtype()),
-            Arg::Number(n) => (&mut number, n.default_dtype()),
+            Arg::Number(n) => (&mut number, dtype_of_number(*n)),
         };
         *slot = Some(slot.map_or(dtype, |d| d.promote(dtype)));
     }
-    combine(dim, combine(zero, number)).unwrap_or(DType::F32)
+    combine(dim, combine(zero, number)).unwrap_or(default_dtype())
 }
 
 impl Tensor {
@@ -49,8 +81,8 @@ impl Tensor {
         Tensor::apply1(gt_ir::ops::Cast { dtype }, &[self], &[])
     }
 
-    /// The tensor as a float: itself, or float32.
+    /// The tensor as a float: itself, or of the default dtype.
     pub(crate) fn to_float(&self) -> Result<Tensor> {
-        if self.dtype().is_float() { Ok(self.clone()) } else { self.to_dtype(DType::F32) }
+        if self.dtype().is_float() { Ok(self.clone()) } else { self.to_dtype(default_dtype()) }
     }
 }

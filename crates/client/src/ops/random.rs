@@ -4,6 +4,7 @@ use gt_ir::ops::{Random, RandomKind, ReduceKind};
 use gt_ir::rows::{CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar, Shape};
 
+use super::default_dtype;
 use crate::autograd::no_grad;
 use crate::error::{Error, Result};
 use crate::rng::{Generator, draw};
@@ -25,12 +26,21 @@ impl Tensor {
 
     /// Uniform in `[0, 1)`.
     pub fn rand(shape: &[usize], dtype: Option<DType>, g: Option<&Generator>) -> Result<Tensor> {
-        Tensor::random(RandomKind::Uniform, shape, dtype.unwrap_or(DType::F32), &[], g)
+        let dtype = dtype.unwrap_or_else(default_dtype);
+        // Rounding a float32 could give 1; a short float takes as many bits as it holds exactly.
+        let bits = match dtype {
+            DType::F16 => 11,
+            DType::BF16 => 8,
+            _ => return Tensor::random(RandomKind::Uniform, shape, dtype, &[], g),
+        };
+        let scale = f64::from(1 << bits);
+        let wide = Tensor::random(RandomKind::Uniform, shape, DType::F32, &[], g)?;
+        wide.mul(scale)?.unary(UnaryKind::Floor)?.mul(1.0 / scale)?.to_dtype(dtype)
     }
 
     /// Normal with mean 0 and variance 1.
     pub fn randn(shape: &[usize], dtype: Option<DType>, g: Option<&Generator>) -> Result<Tensor> {
-        Tensor::random(RandomKind::Normal, shape, dtype.unwrap_or(DType::F32), &[], g)
+        Tensor::random(RandomKind::Normal, shape, dtype.unwrap_or_else(default_dtype), &[], g)
     }
 
     /// Integers in `low..high`.
@@ -50,7 +60,8 @@ impl Tensor {
         order.to_dtype(dtype.unwrap_or(DType::I64))
     }
 
-    /// One with the probability each element gives, else zero.
+    /// One with the probability each element gives, else zero. What lies outside `[0, 1]` counts as the nearer end:
+    /// a probability is known only where it is computed, and nothing waits for it.
     pub fn bernoulli(&self, g: Option<&Generator>) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype(format!("bernoulli is not defined on {}", self.dtype().long_name())).into());
@@ -59,7 +70,8 @@ impl Tensor {
         no_grad(|| Tensor::compare(CompareKind::Lt, &u, &self.detach())?.to_dtype(self.dtype()))
     }
 
-    /// Positions drawn with the weights of the last axis.
+    /// Positions drawn with the weights of the last axis. Weights that are negative or not finite are not refused: they
+    /// are known only where they are computed, and nothing waits for them.
     pub fn multinomial(&self, samples: usize, replacement: bool, g: Option<&Generator>) -> Result<Tensor> {
         let (rank, shape) = (self.rank(), *self.shape());
         if rank == 0 || rank > 2 {

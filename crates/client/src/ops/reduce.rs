@@ -21,11 +21,17 @@ impl Tensor {
 
     /// The sum over axes; no dims means all.
     pub fn sum(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        if dtype == Some(DType::Bool) {
+            return self.to_bool()?.reduce(ReduceKind::Max, dims, keepdim);
+        }
         self.widened(dtype)?.reduce(ReduceKind::Sum, dims, keepdim)
     }
 
     /// The product over axes; no dims means all.
     pub fn prod(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+        if dtype == Some(DType::Bool) {
+            return self.to_bool()?.reduce(ReduceKind::Min, dims, keepdim);
+        }
         self.widened(dtype)?.reduce(ReduceKind::Prod, dims, keepdim)
     }
 
@@ -47,7 +53,7 @@ impl Tensor {
             .into());
         }
         let n = x.count(dims)?;
-        x.sum(dims, keepdim, None)?.div(n as f64)
+        Ok(x.sum(dims, keepdim, None)?.div(n as f64)?.named("Mean"))
     }
 
     /// The largest (or smallest) value over axes; ties share the gradient.
@@ -95,15 +101,18 @@ impl Tensor {
         }
         let index = self.arg_extreme(kind, Some(a as i64), true)?;
         let values = self.gather(a as i64, &index)?;
+        let name = if kind == ArgKind::Max { "Max" } else { "Min" };
         if keepdim {
-            return Ok((values, index));
+            return Ok((values.named(name), index));
         }
-        Ok((values.squeeze(&[a as i64])?, index.squeeze(&[a as i64])?))
+        Ok((values.squeeze(&[a as i64])?.named(name), index.squeeze(&[a as i64])?))
     }
 
     /// Whether any (or, with `ReduceKind::Min`, every) element along the axes is true.
     pub fn truth(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-        self.to_bool()?.reduce(kind, dims, keepdim)
+        let truth = self.to_bool()?.reduce(kind, dims, keepdim)?;
+        // PyTorch keeps uint8, its bool of old.
+        if self.dtype() == DType::U8 { truth.to_dtype(DType::U8) } else { Ok(truth) }
     }
 
     /// The variance over axes, dividing by `n - correction`.
@@ -115,11 +124,15 @@ impl Tensor {
         let mean = self.mean(dims, true, None)?;
         let centred = self.sub(&mean)?;
         let total = centred.unary(UnaryKind::Square)?.sum(dims, keepdim, None)?;
-        total.div((n - correction).max(0.0))
+        Ok(total.div((n - correction).max(0.0))?.named("Var"))
     }
 
     /// The p-norm over axes.
     pub fn norm(&self, p: f64, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        Ok(self.norm_of_order(p, dims, keepdim)?.named("LinalgVectorNorm"))
+    }
+
+    fn norm_of_order(&self, p: f64, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype(format!(
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",

@@ -19,11 +19,25 @@ impl Tensor {
             let cell = crate::value::Cell::new(value.clone());
             let ty = self.ty();
             let node = Node::for_op(op.into(), &[], &[self], &[value.clone()], &[ty], &[(value.clone(), cell)]);
+            node.set_label("Clone");
             History::Node(Edge::Node(node, 0), None)
         } else {
             History::None
         };
         Ok(Tensor::from_value(value, history))
+    }
+
+    /// A tensor of its own that keeps no more alive than its own elements.
+    pub fn copied(&self) -> Result<Tensor> {
+        let whole = self.0.cell.read().0.ty().numel();
+        if self.numel() * 2 > whole || self.numel() == 0 {
+            return self.alias();
+        }
+        // A small part of something large may share its memory: gathering it anew lets go of the rest.
+        let row = if self.rank() == 0 { self.reshape(&[1])? } else { self.clone() };
+        let copy = Tensor::apply1(Concat { axis: 0 }, &[&row], &[])?;
+        let copy = if self.rank() == 0 { copy.reshape(&[])?.alias()? } else { copy };
+        Ok(copy.named("Clone"))
     }
 
     /// The same elements in another shape: a view where strides allow it, else a copy. One extent may be -1.
@@ -107,7 +121,7 @@ impl Tensor {
         if self.rank() > 0 {
             perm.swap(a, b);
         }
-        self.view_permute(perm)
+        Ok(self.view_permute(perm)?.named("Transpose"))
     }
 
     /// Axes moved to other places, the rest in order.
@@ -142,7 +156,7 @@ impl Tensor {
             .filter(|&(a, &d)| d != 1 || !named.contains(a))
             .map(|(_, &d)| d as i64)
             .collect();
-        self.reshape(&shape)
+        Ok(self.reshape(&shape)?.named("Squeeze"))
     }
 
     /// With an axis of extent 1 added.
@@ -150,7 +164,7 @@ impl Tensor {
         let a = axis(dim, self.rank() + 1)?;
         let mut shape: Vec<i64> = self.shape().iter().map(|&d| d as i64).collect();
         shape.insert(a, 1);
-        self.reshape(&shape)
+        Ok(self.reshape(&shape)?.named("Unsqueeze"))
     }
 
     /// Repeated along axes of extent 1 without copying; -1 keeps an extent.
@@ -223,7 +237,7 @@ impl Tensor {
             let grid = out.reshape(&[before, 1, wide[i + 1], after])?;
             out = grid.expand(&[before, t, wide[i + 1], after])?.reshape(&joined)?;
         }
-        if out.shares_cell(self) { out.alias() } else { Ok(out) }
+        if out.shares_cell(self) { out.alias() } else { Ok(out.named("Repeat")) }
     }
 
     /// Each element `times` over, along an axis.
@@ -247,7 +261,7 @@ impl Tensor {
             .map(|a| Scalar::I64(if axes.contains(a) { self.shape()[a].saturating_sub(1) as i64 } else { 0 }))
             .collect();
         let op = gt_ir::ops::Slice { sizes: *self.shape(), steps: (0..rank).map(step).collect() };
-        Tensor::apply1(op, &[self], &starts)
+        Ok(Tensor::apply1(op, &[self], &starts)?.named("Flip"))
     }
 
     /// Shifted around the end, along an axis.
@@ -259,7 +273,7 @@ impl Tensor {
         }
         let cut = n - shift.rem_euclid(n);
         let (head, tail) = (self.narrow(a as i64, 0, cut)?, self.narrow(a as i64, cut, n - cut)?);
-        Tensor::cat(&[&tail, &head], a as i64)
+        Ok(Tensor::cat(&[&tail, &head], a as i64)?.named("Roll"))
     }
 
     /// `length` elements from `start` on, along an axis: a view.
@@ -302,7 +316,9 @@ impl Tensor {
             .into());
         }
         let one = self.narrow(a as i64, index.rem_euclid(n), 1)?;
-        one.squeeze(&[a as i64])
+        let mut shape: Vec<i64> = one.shape().iter().map(|&d| d as i64).collect();
+        shape.remove(a);
+        Ok(one.reshape(&shape)?.named("Select"))
     }
 
     /// Parts of the given sizes along an axis: views.
@@ -414,7 +430,7 @@ impl Tensor {
         let a = axis(dim, first.rank() + 1)? as i64;
         let wide: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(a)).collect::<Result<_>>()?;
         let refs: Vec<&Tensor> = wide.iter().collect();
-        Tensor::cat(&refs, a)
+        Ok(Tensor::cat(&refs, a)?.named("Stack"))
     }
 
     /// The number around the tensor; `low` and `high` per axis.
@@ -433,7 +449,7 @@ impl Tensor {
         let kind = if upper { CompareKind::Ge } else { CompareKind::Le };
         let keep = Tensor::compare(kind, &Tensor::iota(m)?, &rows)?;
         let zero = if self.dtype() == DType::Bool { Scalar::Bool(false) } else { Scalar::I64(0) };
-        Tensor::select_by(&keep, self, zero)
+        Ok(Tensor::select_by(&keep, self, zero)?.named(if upper { "Triu" } else { "Tril" }))
     }
 
     /// The diagonal of two axes, as the last axis: a view where the strides of the cell allow it.
@@ -460,6 +476,6 @@ impl Tensor {
         starts[last] = if length > 0 { row * m + column } else { 0 };
         let mut steps = Steps::splat(flat.rank(), 1);
         steps[last] = m + 1;
-        flat.view_slice(sizes, &starts, steps)
+        Ok(flat.view_slice(sizes, &starts, steps)?.named("Diagonal"))
     }
 }

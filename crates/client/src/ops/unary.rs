@@ -1,7 +1,7 @@
 //! Functions of one tensor, and those built from them.
 
 use gt_ir::rows::{Accepts, BinaryKind, CompareKind, UnaryKind};
-use gt_ir::{DType, Scalar, ops};
+use gt_ir::{DType, OpError, Scalar, ops};
 
 use super::Arg;
 use crate::autograd::no_grad;
@@ -12,41 +12,62 @@ impl Tensor {
     /// `kind(x)`; integers become float32 where the function is defined on floats only.
     #[inline]
     pub fn unary(&self, kind: UnaryKind) -> Result<Tensor> {
-        let row = kind.row();
-        if row.accepts == Accepts::Floats && !self.dtype().is_float() {
-            return Tensor::apply1(ops::Unary { kind }, &[&self.to_float()?], &[]);
+        if !self.dtype().is_float() {
+            return self.unary_of_integers(kind);
         }
         Tensor::apply1(ops::Unary { kind }, &[self], &[])
+    }
+
+    fn unary_of_integers(&self, kind: UnaryKind) -> Result<Tensor> {
+        match kind {
+            _ if kind.row().accepts == Accepts::Floats => Tensor::apply1(ops::Unary { kind }, &[&self.to_float()?], &[]),
+            UnaryKind::Sign if self.dtype() == DType::Bool => self.alias(),
+            UnaryKind::Square if self.dtype() == DType::Bool => self.to_dtype(DType::I64)?.unary(kind),
+            _ => Tensor::apply1(ops::Unary { kind }, &[self], &[]),
+        }
+    }
+
+    /// Refuses integers: PyTorch computes these functions on floats only and does not promote.
+    fn require_float(&self, name: &str) -> Result<()> {
+        if self.dtype().is_float() {
+            return Ok(());
+        }
+        Err(OpError::dtype(format!("{name} is not defined on {}", self.dtype().long_name())).into())
     }
 
     /// The tanh approximation of gelu.
     pub fn gelu_tanh(&self) -> Result<Tensor> {
         let cube = self.mul(self)?.mul(self)?;
         let inner = self.add(&cube.mul(0.044715)?)?.mul((2.0 / std::f64::consts::PI).sqrt())?;
-        self.mul(0.5)?.mul(&inner.unary(UnaryKind::Tanh)?.add(1.0)?)
+        Ok(self.mul(0.5)?.mul(&inner.unary(UnaryKind::Tanh)?.add(1.0)?)?.named("Gelu"))
     }
 
     /// Exponentials that sum to one along an axis.
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
-        let x = self.to_float()?;
-        let shifted = x.sub(&x.peak(dim)?)?;
+        self.require_float("softmax")?;
+        let shifted = self.sub(&self.peak(dim)?)?;
         let e = shifted.unary(UnaryKind::Exp)?;
         let total = e.sum(&[dim], true, None)?;
-        e.div(&total)
+        Ok(e.div(&total)?.named("Softmax"))
     }
 
     /// The logarithm of [`Tensor::softmax`].
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
-        let x = self.to_float()?;
-        let shifted = x.sub(&x.peak(dim)?)?;
+        self.require_float("log_softmax")?;
+        let shifted = self.sub(&self.peak(dim)?)?;
         let total = shifted.unary(UnaryKind::Exp)?.sum(&[dim], true, None)?;
-        shifted.sub(&total.unary(UnaryKind::Log)?)
+        Ok(shifted.sub(&total.unary(UnaryKind::Log)?)?.named("LogSoftmax"))
     }
 
     /// `log(sum(exp(x)))` along axes, without overflow.
     pub fn logsumexp(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         let x = self.to_float()?;
+        let axes = super::axis_set(dims, x.rank())?;
         let peak = no_grad(|| -> Result<Tensor> {
+            if axes.iter().any(|a| x.shape()[a] == 0) {
+                // Nothing to sum: the logarithm of zero, whatever is subtracted.
+                return x.detach().sum(dims, true, None);
+            }
             let m = x.detach().extreme(ops::ReduceKind::Max, dims, true)?;
             // An infinite peak would make inf - inf: take 0 there.
             Tensor::select_by(&m.unary(UnaryKind::IsInf)?, 0.0, &m)
@@ -54,12 +75,11 @@ impl Tensor {
         let total = x.sub(&peak)?.unary(UnaryKind::Exp)?.sum(dims, true, None)?;
         let out = total.unary(UnaryKind::Log)?.add(&peak)?;
         if keepdim {
-            return Ok(out);
+            return Ok(out.named("Logsumexp"));
         }
-        let axes = super::axis_set(dims, x.rank())?;
         let shape: Vec<i64> =
             x.shape().iter().enumerate().filter(|(a, _)| !axes.contains(*a)).map(|(_, &d)| d as i64).collect();
-        out.reshape(&shape)
+        Ok(out.reshape(&shape)?.named("Logsumexp"))
     }
 
     /// The largest element along an axis, kept as an axis and outside of autograd: what softmax subtracts.
@@ -94,14 +114,14 @@ impl Tensor {
             Arg::Tensor(w) => step.mul(w)?,
             Arg::Number(n) => step.mul(n)?,
         };
-        self.add(&part)
+        Ok(self.add(&part)?.named("Lerp"))
     }
 
     /// `self + value * a * b`, or `a / b`.
     pub fn addc(&self, kind: BinaryKind, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
         let both = Tensor::binary(kind, a, b)?;
         let scaled = if value.as_f64() == 1.0 { both } else { both.mul(value)? };
-        self.add(&scaled)
+        Ok(self.add(&scaled)?.named(if kind == BinaryKind::Mul { "Addcmul" } else { "Addcdiv" }))
     }
 
     /// Truth of every element.

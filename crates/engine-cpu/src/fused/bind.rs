@@ -6,7 +6,7 @@ use gt_engine::Value;
 use gt_ir::{DType, Failure, Scalar, Shape};
 use smallvec::SmallVec;
 
-use super::compile::packed_in;
+use super::assign::packed_in;
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::{ConstSpec, Fused, FusedIn, Loops, Take, Walk};
 use crate::Layout;

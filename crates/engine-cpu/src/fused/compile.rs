@@ -7,14 +7,14 @@ use gt_plan::{Plan, Slot, Step};
 
 use super::binary::{self, Const};
 use super::kernel::{self, Kernel, TileType};
-use super::pairs::{self, Half, PairOp};
-use super::{ConstSpec, Fused, FusedIn, FusedOut, Loops, Reduction, STAGGER, TILE, Take, TileOp, convert, unary};
+use super::pairs::PairOp;
+use super::{ConstSpec, Fused, FusedIn, FusedOut, Reduction, convert, unary};
 use crate::Layout;
 use crate::reduce::reduce_kernels;
 
 /// Where a loop reads or writes, before registers are assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spot {
+pub(super) enum Spot {
     In(usize),
     Out(usize),
     Const(usize),
@@ -23,27 +23,28 @@ enum Spot {
 }
 
 #[derive(Clone, Copy)]
-struct DraftOp {
-    kernel: Kernel,
-    dst: Spot,
-    operands: [Spot; 3],
+pub(super) struct DraftOp {
+    pub kernel: Kernel,
+    pub dst: Spot,
+    pub operands: [Spot; 3],
     /// The row, if it is one that pairs are made of.
-    pairable: Option<BinaryKind>,
+    pub pairable: Option<BinaryKind>,
 }
 
-struct Draft<'a> {
-    plan: &'a Plan,
-    step: &'a Step,
-    ins: Vec<FusedIn>,
-    outs: Vec<FusedOut>,
-    consts: Vec<ConstSpec>,
-    ops: Vec<DraftOp>,
+/// A program whose places are not assigned yet.
+pub(super) struct Draft<'a> {
+    pub plan: &'a Plan,
+    pub step: &'a Step,
+    pub ins: Vec<FusedIn>,
+    pub outs: Vec<FusedOut>,
+    pub consts: Vec<ConstSpec>,
+    pub ops: Vec<DraftOp>,
     /// Element sizes of the virtual registers.
-    register_sizes: Vec<usize>,
+    pub register_sizes: Vec<usize>,
     /// Where the tile of a slot is read.
-    values: Vec<(Slot, Spot)>,
-    reductions: Vec<(Reduction, Spot)>,
-    picos: usize,
+    pub values: Vec<(Slot, Spot)>,
+    pub reductions: Vec<(Reduction, Spot)>,
+    pub picos: usize,
 }
 
 impl Fused {
@@ -82,7 +83,8 @@ impl Fused {
             }
         }
         step.instrs.iter().for_each(|&at| draft.instr(at));
-        draft.finish(space, axes)
+        draft.pair_up();
+        draft.assign(space, axes)
     }
 }
 
@@ -290,175 +292,4 @@ impl Draft<'_> {
         let exact = from == to || convert::half(to).is_none() || from == DType::Bool;
         self.define(instr.outs[0], convert::cast(source, target), [operand, Spot::Unused, Spot::Unused], exact);
     }
-
-    /// Joins an operation whose result only one other reads with its reader, where both are of the kind that pairs are made of.
-    fn pair_up(&mut self) {
-        let mut readers = vec![0; self.register_sizes.len()];
-        let spots = self.ops.iter().flat_map(|op| op.operands).chain(self.reductions.iter().map(|r| r.1));
-        for spot in spots {
-            if let Spot::Reg(r) = spot {
-                readers[r] += 1;
-            }
-        }
-        for at in 0..self.ops.len() {
-            let second = self.ops[at];
-            let Some(kind) = second.pairable else { continue };
-            let pick = (0..2).find_map(|side| {
-                let Spot::Reg(r) = second.operands[side] else { return None };
-                let maker = self.ops[..at].iter().position(|op| op.dst == Spot::Reg(r))?;
-                let first = self.ops[maker];
-                (readers[r] == 1).then_some(())?;
-                let first_kind = first.pairable?;
-                // The tile comes first, the constant second.
-                let swapped = self.is_constant(first.operands[0]);
-                let [a, b] = if swapped { [first.operands[1], first.operands[0]] } else { [first.operands[0], first.operands[1]] };
-                let c = second.operands[1 - side];
-                let half = |op, spot| Some(Half { op, constant: self.is_constant(spot) });
-                let first = half(PairOp::of(first_kind, swapped)?, b)?;
-                let second = half(PairOp::of(kind, side == 1)?, c)?;
-                Some((maker, pairs::pair(first, second), [a, b, c]))
-            });
-            if let Some((maker, kernel, operands)) = pick {
-                self.ops[at] = DraftOp { kernel, operands, pairable: None, ..second };
-                self.ops[maker].dst = Spot::Unused;
-                self.ops[maker].pairable = None;
-            }
-        }
-        self.ops.retain(|op| op.dst != Spot::Unused);
-    }
-
-    /// Whether a loop reads one element of the spot for all positions.
-    fn is_constant(&self, spot: Spot) -> bool {
-        matches!(spot, Spot::Const(c) if self.consts[c].tile.is_none())
-    }
-
-    /// Assigns registers and places.
-    fn finish(mut self, space: Shape, axes: Option<gt_ir::AxisSet>) -> Fused {
-        self.pair_up();
-        let end = self.ops.len();
-        let mut last_read = vec![0; self.register_sizes.len()];
-        let mut in_last_read = vec![0; self.ins.len()];
-        let mut out_written = vec![end; self.outs.len()];
-        let mut read = |spot: Spot, at: usize| match spot {
-            Spot::Reg(r) => last_read[r] = at,
-            Spot::In(i) => in_last_read[i] = at,
-            Spot::Out(_) | Spot::Const(_) | Spot::Unused => {}
-        };
-        for (at, op) in self.ops.iter().enumerate() {
-            op.operands.iter().for_each(|&spot| read(spot, at));
-            if let Spot::Out(o) = op.dst {
-                out_written[o] = at;
-            }
-        }
-        self.reductions.iter().for_each(|&(_, spot)| read(spot, end));
-
-        let mut tiles_bytes = 0;
-        let mut tile = |size: usize| {
-            let at = tiles_bytes;
-            tiles_bytes += TILE * size + STAGGER;
-            at
-        };
-        // A register is free again after its last reader; never before the reader has its own (TILE-1).
-        let mut registers: Vec<usize> = Vec::new();
-        let mut sizes: Vec<usize> = Vec::new();
-        let mut free: Vec<usize> = Vec::new();
-        let mut assigned = vec![usize::MAX; self.register_sizes.len()];
-        for (at, op) in self.ops.iter().enumerate() {
-            if let Spot::Reg(r) = op.dst {
-                let size = self.register_sizes[r];
-                let reused = free.iter().rposition(|&f| sizes[f] == size).map(|i| free.swap_remove(i));
-                assigned[r] = reused.unwrap_or_else(|| {
-                    registers.push(tile(size));
-                    sizes.push(size);
-                    registers.len() - 1
-                });
-            }
-            for (k, &spot) in op.operands.iter().enumerate() {
-                match spot {
-                    Spot::Reg(r) if last_read[r] == at && !op.operands[..k].contains(&spot) => free.push(assigned[r]),
-                    _ => {}
-                }
-            }
-        }
-
-        let mut takes = Vec::new();
-        for &slot in &self.step.takes {
-            let Some(operand) = self.ins.iter().position(|i| i.slot == slot) else { continue };
-            let ty = self.plan.types[slot as usize];
-            for (o, out) in self.outs.iter().enumerate() {
-                if ty.dtype.size() == out.ty.dtype.size() && ty.numel() == out.ty.numel() {
-                    let direct = in_last_read[operand] < out_written[o];
-                    takes.push(Take { out: o as u16, operand: operand as u16, direct });
-                }
-            }
-        }
-        self.ins.iter_mut().for_each(|i| i.tile = tile(i.size));
-        self.outs.iter_mut().for_each(|o| o.tile = tile(o.ty.dtype.size()));
-        for constant in self.consts.iter_mut().filter(|c| c.tile.is_some()) {
-            constant.tile = Some(tile(TileType::of(constant.dtype).size()));
-        }
-
-        let (outs_at, consts_at) = (self.ins.len(), self.ins.len() + self.outs.len());
-        let registers_at = consts_at + self.consts.len();
-        let place = |spot: Spot| match spot {
-            Spot::In(i) => i as u16,
-            Spot::Out(o) => (outs_at + o) as u16,
-            Spot::Const(c) => (consts_at + c) as u16,
-            Spot::Reg(r) => (registers_at + assigned[r]) as u16,
-            Spot::Unused => 0,
-        };
-        let ops: Vec<TileOp> = self
-            .ops
-            .iter()
-            .map(|op| {
-                let [a, b, c] = op.operands.map(place);
-                TileOp { kernel: op.kernel, dst: place(op.dst), a, b, c }
-            })
-            .collect();
-        let reductions = self
-            .reductions
-            .into_iter()
-            .map(|(reduction, spot)| Reduction { source: place(spot), ..reduction })
-            .collect();
-        let (loops, order) = Fused::loops(&space, axes);
-        let natural = loops == Loops::Flat || is_row_major(&space, &order);
-        let mut outs = self.outs;
-        for out in outs.iter_mut().filter(|_| !natural) {
-            out.layout = packed_in(out.ty, &order);
-        }
-        Fused {
-            ins: self.ins,
-            outs,
-            reductions,
-            space,
-            numel: space.numel(),
-            order,
-            natural,
-            loops,
-            consts: self.consts,
-            ops,
-            registers,
-            tiles_bytes,
-            takes,
-            first_instr: self.step.instrs[0],
-            picos_per_element: self.picos.max(1),
-        }
-    }
-}
-
-/// Whether walking the axes in this order is walking row-major: axes of extent 1 may stand anywhere.
-fn is_row_major(space: &Shape, order: &[u8]) -> bool {
-    let wide: Vec<u8> = order.iter().copied().filter(|&a| space[a as usize] != 1).collect();
-    wide.is_sorted()
-}
-
-/// The layout of a value packed in the given order of axes.
-pub(super) fn packed_in(ty: TensorType, order: &[u8]) -> Layout {
-    let mut layout = Layout::packed(ty);
-    let mut stride = 1;
-    for &axis in order.iter().rev() {
-        layout.strides[axis as usize] = stride;
-        stride *= ty.shape[axis as usize].max(1) as i64;
-    }
-    layout
 }

@@ -4,7 +4,8 @@
 //! for its function and type; between instructions a tile stays in the first-level cache. So the cost of interpreting is
 //! one indirect call per instruction and tile, and nothing is compiled at run time.
 //!
-//! - `compile` turns a step into a [`Fused`] program: places, loops, registers. It knows types, not layouts.
+//! - `compile` turns a step into loops and `assign` these into a [`Fused`] program: places, registers. They know types,
+//!   not layouts.
 //! - `bind` looks at the layouts of one run: how each operand is read, where each result goes; and runs it.
 //! - `run` walks the space, on one thread or several.
 //!
@@ -16,6 +17,7 @@
 //! before by every loop that needs it, and by way of a tile of its own otherwise.
 //! FUSED-4: everything that can fail happens before the walk begins.
 
+mod assign;
 pub mod binary;
 mod bind;
 mod compile;

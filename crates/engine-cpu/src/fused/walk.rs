@@ -122,20 +122,74 @@ impl Walk {
     }
 }
 
+/// Elements copied at a time: most axes are short, and a call to `memcpy` costs more than they do.
+const CHUNK: usize = 8;
+
 /// # Safety
 /// `run` elements `stride` apart are readable from `at` on, and `dst` takes as many.
 #[inline(always)]
 unsafe fn copy_run<T: Copy>(at: *const T, stride: isize, run: usize, dst: *mut T) {
     // SAFETY: as promised by the caller; source and destination are different memory.
-    unsafe {
-        match stride {
-            1 if run >= 32 => std::ptr::copy_nonoverlapping(at, dst, run),
-            1 => (0..run).for_each(|i| *dst.wrapping_add(i) = *at.wrapping_add(i)),
-            0 => {
-                let value = *at;
-                (0..run).for_each(|i| *dst.wrapping_add(i) = value);
+    let dst = unsafe { std::slice::from_raw_parts_mut(dst, run) };
+    match stride {
+        1 => {
+            // SAFETY: as promised by the caller.
+            let src = unsafe { std::slice::from_raw_parts(at, run) };
+            if run * size_of::<T>() > 512 {
+                dst.copy_from_slice(src);
+            } else {
+                copy_short(src, dst);
             }
-            _ => (0..run).for_each(|i| *dst.wrapping_add(i) = *at.wrapping_offset(i as isize * stride)),
+        }
+        0 => {
+            // SAFETY: there is one element at least, since a run is never empty.
+            let value = unsafe { *at };
+            fill_short(value, dst);
+        }
+        2.. => {
+            // SAFETY: the run's elements and all between them lie in one buffer.
+            let src = unsafe { std::slice::from_raw_parts(at, (run - 1) * stride as usize + 1) };
+            for (d, s) in dst.iter_mut().zip(src.chunks(stride as usize)) {
+                *d = s[0];
+            }
+        }
+        _ => {
+            for (i, d) in dst.iter_mut().enumerate() {
+                // SAFETY: element `i` of the run.
+                *d = unsafe { *at.wrapping_offset(i as isize * stride) };
+            }
+        }
+    }
+}
+
+/// Whole chunks, and for the rest the last whole chunk, over what is there already.
+#[inline(always)]
+fn copy_short<T: Copy>(src: &[T], dst: &mut [T]) {
+    let (from, _) = src.as_chunks::<CHUNK>();
+    let (to, _) = dst.as_chunks_mut::<CHUNK>();
+    for (d, s) in to.iter_mut().zip(from) {
+        *d = *s;
+    }
+    if let (Some(d), Some(s)) = (dst.last_chunk_mut::<CHUNK>(), src.last_chunk::<CHUNK>()) {
+        *d = *s;
+    } else {
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = *s;
+        }
+    }
+}
+
+#[inline(always)]
+fn fill_short<T: Copy>(value: T, dst: &mut [T]) {
+    let (to, _) = dst.as_chunks_mut::<CHUNK>();
+    for d in to {
+        *d = [value; CHUNK];
+    }
+    if let Some(d) = dst.last_chunk_mut::<CHUNK>() {
+        *d = [value; CHUNK];
+    } else {
+        for d in dst {
+            *d = value;
         }
     }
 }

@@ -105,11 +105,11 @@ pub fn other_kernels(pool: &Pool) -> Vec<(&'static str, f64)> {
     draw(dst(&mut order, DType::I64, &[4096]), RandomKind::Int);
     let index = dst(&mut order, DType::I64, &[4096]).as_src();
     let (table, taken) = (dst(&mut words, DType::F32, &[1000, 256]), dst(&mut more, DType::F32, &[4096, 256]));
-    time("take 4096 of 1000x256", &mut || super::take(pool, table.as_src(), index, taken, 0).expect("in range"));
-    time("put-add 4096 to 1000x256", &mut || super::put(pool, index, taken.as_src(), table, 0, PutMode::Add).expect("in range"));
+    time("take 4096 of 1000x256", &mut || super::take(pool, table.as_src(), index, taken, 0, false).expect("in range"));
+    time("put-add 4096 to 1000x256", &mut || super::put(pool, index, taken.as_src(), table, 0, PutMode::Add, false).expect("in range"));
     let few = dst(&mut order, DType::I64, &[128]).as_src();
     let (table, taken) = (dst(&mut words, DType::F32, &[1000, 64]), dst(&mut more, DType::F32, &[128, 64]));
-    time("take 128 of 1000x64", &mut || super::take(pool, table.as_src(), few, taken, 0).expect("in range"));
-    time("put-add 128 to 1000x64", &mut || super::put(pool, few, taken.as_src(), table, 0, PutMode::Add).expect("in range"));
+    time("take 128 of 1000x64", &mut || super::take(pool, table.as_src(), few, taken, 0, false).expect("in range"));
+    time("put-add 128 to 1000x64", &mut || super::put(pool, few, taken.as_src(), table, 0, PutMode::Add, false).expect("in range"));
     out
 }

@@ -15,15 +15,22 @@ use crate::pool::Pool;
 /// Bytes a thread moves at least.
 const GRAIN_BYTES: usize = 64 << 10;
 
-/// The index as packed numbers, each checked to lie in `0..size`.
-fn checked(pool: &Pool, index: &Src, axis: usize, size: usize) -> Result<Vec<i64>, Failure> {
-    let list: Vec<i64> = packed(pool, index);
+/// The index as packed numbers, each checked to lie in `0..size`; with `wrap`, negative ones count from the end.
+fn checked(pool: &Pool, index: &Src, axis: usize, size: usize, wrap: bool) -> Result<Vec<i64>, Failure> {
+    let mut list: Vec<i64> = packed(pool, index);
+    let shift = if wrap { size as i64 } else { 0 };
     // One pass without branches finds whether any is out of range.
-    let bad = list.iter().fold(false, |bad, &i| bad | (i as u64 >= size as u64));
+    let mut bad = false;
+    for i in &mut list {
+        *i = i.wrapping_add(if *i < 0 { shift } else { 0 });
+        bad |= *i as u64 >= size as u64;
+    }
     if !bad {
         return Ok(list);
     }
     let first = list.iter().find(|&&i| i as u64 >= size as u64).copied().unwrap_or_default();
+    // Named as it was given.
+    let first = first.wrapping_sub(if first < 0 { shift } else { 0 });
     let message = format!("index {first} is out of bounds for dimension {axis} with size {size}");
     Err(Failure::new(FailureKind::Index, message))
 }
@@ -57,8 +64,8 @@ impl Along {
 }
 
 /// Whole slices of `x` along `axis`, in place of which the axes of `index` come; `out` is packed.
-pub fn take(pool: &Pool, x: Src, index: Src, out: Dst, axis: usize) -> Result<(), Failure> {
-    let list = checked(pool, &index, axis, x.layout.shape[axis])?;
+pub fn take(pool: &Pool, x: Src, index: Src, out: Dst, axis: usize, wrap: bool) -> Result<(), Failure> {
+    let list = checked(pool, &index, axis, x.layout.shape[axis], wrap)?;
     if out.layout.shape.numel() == 0 {
         return Ok(());
     }
@@ -101,8 +108,8 @@ fn take_sized<T: Copy>(pool: &Pool, x: &Src, list: &[i64], out: &Dst, axis: usiz
 }
 
 /// Writes slices of `value` into the packed `out`, which holds the old values, at the positions `index` along `axis`.
-pub fn put(pool: &Pool, index: Src, value: Src, out: Dst, axis: usize, mode: PutMode) -> Result<(), Failure> {
-    let list = checked(pool, &index, axis, out.layout.shape[axis])?;
+pub fn put(pool: &Pool, index: Src, value: Src, out: Dst, axis: usize, mode: PutMode, wrap: bool) -> Result<(), Failure> {
+    let list = checked(pool, &index, axis, out.layout.shape[axis], wrap)?;
     if value.layout.shape.numel() == 0 {
         return Ok(());
     }
@@ -205,7 +212,7 @@ pub fn gather(pool: &Pool, x: Src, index: Src, out: Dst, axis: usize) -> Result<
     if out.layout.shape.numel() == 0 {
         return Ok(());
     }
-    let list = checked(pool, &index, axis, x.layout.shape[axis])?;
+    let list = checked(pool, &index, axis, x.layout.shape[axis], false)?;
     let shape = index.layout.shape;
     let mut strides = x.layout.strides;
     strides[axis] = 0;
@@ -238,7 +245,7 @@ pub fn scatter(pool: &Pool, index: Src, value: Src, out: Dst, axis: usize, mode:
     if index.layout.shape.numel() == 0 {
         return Ok(());
     }
-    let list = checked(pool, &index, axis, out.layout.shape[axis])?;
+    let list = checked(pool, &index, axis, out.layout.shape[axis], false)?;
     let lines = Lines::new(&index.layout, &value.layout, &out.layout, axis);
     match mode {
         PutMode::Set => by_size!(out.layout.dtype, T => {
@@ -329,14 +336,14 @@ mod tests {
             let x = Tensor::counting(dtype, &[5, 3]);
             let v = x.values();
             let mut out = Tensor::counting(dtype, &[2, 2, 3]);
-            take(&pool, x.src(), index(&[2, 2], &[4, 0, 4, 2]).src(), out.dst(), 0).unwrap();
+            take(&pool, x.src(), index(&[2, 2], &[4, 0, 4, 2]).src(), out.dst(), 0, false).unwrap();
             assert_eq!(out.values(), [&v[12..15], &v[0..3], &v[12..15], &v[6..9]].concat());
             let mut out = Tensor::counting(dtype, &[5, 2]);
-            take(&pool, x.src(), index(&[2], &[2, 0]).src(), out.dst(), 1).unwrap();
+            take(&pool, x.src(), index(&[2], &[2, 0]).src(), out.dst(), 1, false).unwrap();
             assert_eq!(out.values(), (0..5).flat_map(|r| [v[r * 3 + 2], v[r * 3]]).collect::<Vec<_>>());
             let turned = Tensor { layout: x.layout.permute(&Steps::new(&[1, 0])), ..x.clone() };
             let mut out = Tensor::counting(dtype, &[2, 5]);
-            take(&pool, turned.src(), index(&[2], &[2, 0]).src(), out.dst(), 0).unwrap();
+            take(&pool, turned.src(), index(&[2], &[2, 0]).src(), out.dst(), 0, false).unwrap();
             assert_eq!(out.values(), [2, 0].iter().flat_map(|c| (0..5).map(|r| v[r * 3 + c]).collect::<Vec<_>>()).collect::<Vec<_>>());
         }
     }
@@ -348,12 +355,12 @@ mod tests {
         let mut out = Tensor::counting(DType::F32, &[2]);
         let message = |r: Result<(), Failure>| r.unwrap_err().message;
         assert_eq!(
-            message(take(&pool, x.src(), index(&[2], &[1, 7]).src(), out.dst(), 0)),
+            message(take(&pool, x.src(), index(&[2], &[1, 7]).src(), out.dst(), 0, false)),
             "index 7 is out of bounds for dimension 0 with size 5"
         );
         let mut y = x.clone();
         for mode in [PutMode::Set, PutMode::Add] {
-            assert!(put(&pool, index(&[2], &[1, -1]).src(), out.src(), y.dst(), 0, mode).is_err());
+            assert!(put(&pool, index(&[2], &[1, -1]).src(), out.src(), y.dst(), 0, mode, false).is_err());
             assert!(scatter(&pool, index(&[2], &[1, 5]).src(), out.src(), y.dst(), 0, mode).is_err());
         }
         assert!(gather(&pool, x.src(), index(&[2], &[1, 5]).src(), out.dst(), 0).is_err());
@@ -367,14 +374,14 @@ mod tests {
             for dtype in DType::ALL.into_iter().filter(|&d| d != DType::Bool) {
                 let mut out = Tensor::new(dtype, &[4, 2], &[1.0; 8]);
                 let value = Tensor::counting(dtype, &[3, 2]);
-                put(&pool, index(&[3], &[3, 1, 3]).src(), value.src(), out.dst(), 0, PutMode::Add).unwrap();
+                put(&pool, index(&[3], &[3, 1, 3]).src(), value.src(), out.dst(), 0, PutMode::Add, false).unwrap();
                 assert_eq!(out.values(), [1., 1., 3., 4., 1., 1., 5., 7.]);
-                put(&pool, index(&[3], &[3, 1, 3]).src(), value.src(), out.dst(), 0, PutMode::Set).unwrap();
+                put(&pool, index(&[3], &[3, 1, 3]).src(), value.src(), out.dst(), 0, PutMode::Set, false).unwrap();
                 assert_eq!(out.values(), [1., 1., 2., 3., 1., 1., 4., 5.]);
                 // Along the last axis, with a value that is not packed.
                 let mut out = Tensor::new(dtype, &[2, 4], &[0.0; 8]);
                 let turned = Tensor { layout: value.layout.permute(&Steps::new(&[1, 0])), ..value };
-                put(&pool, index(&[3], &[3, 1, 3]).src(), turned.src(), out.dst(), 1, PutMode::Add).unwrap();
+                put(&pool, index(&[3], &[3, 1, 3]).src(), turned.src(), out.dst(), 1, PutMode::Add, false).unwrap();
                 assert_eq!(out.values(), [0., 2., 0., 4., 0., 3., 0., 6.]);
             }
         }
@@ -388,7 +395,7 @@ mod tests {
         for threads in [1, 2, 5] {
             let mut out = Tensor::new(DType::F32, &[61, 32], &[0.0; 61 * 32]);
             let value = Tensor::new(DType::F32, &[5000, 32], &rows.iter().map(|&x| x as f64).collect::<Vec<_>>());
-            put(&Pool::new(threads), index(&[5000], &places).src(), value.src(), out.dst(), 0, PutMode::Add).unwrap();
+            put(&Pool::new(threads), index(&[5000], &places).src(), value.src(), out.dst(), 0, PutMode::Add, false).unwrap();
             results.push(out.bytes);
         }
         assert!(results.iter().all(|r| *r == results[0]));

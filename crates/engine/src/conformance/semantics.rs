@@ -47,7 +47,7 @@ fn failures_poison_their_dependents_only<E: Engine>(engine: &mut E) {
     let inputs = [floats(&[1.0, 2.0, 3.0, 4.0, 5.0]), indices(&[0, 7])];
     let mut b = PlanBuilder::new(&types(&inputs));
     let good = b.one(DOUBLE, &[0], &[2.into()]);
-    let bad = b.one(Take { axis: 0 }, &[0, 1], &[]);
+    let bad = b.one(Take { axis: 0, wrap: false }, &[0, 1], &[]);
     let after = b.one(Unary { kind: UnaryKind::Neg }, &[bad], &[]);
     let later = b.one(Unary { kind: UnaryKind::Neg }, &[good], &[]);
     for grouping in [Grouping::Fused, Grouping::OneByOne] {
@@ -75,9 +75,9 @@ fn indices_are_checked_before_anything_is_written<E: Engine>(engine: &mut E) {
     let matrix = numbers::from_floats(TensorType::new(DType::F32, &[2, 3]), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let rows = numbers::from_floats(TensorType::new(DType::F32, &[2, 3]), &[9.0; 6]);
     let cases: [(Op, HostTensor, &str); 5] = [
-        (Take { axis: 1 }.into(), indices(&[0, -1]), "index -1 is out of bounds for dimension 1 with size 3"),
-        (Put { axis: 0, mode: PutMode::Set }.into(), indices(&[0, 2]), "index 2 is out of bounds for dimension 0 with size 2"),
-        (Put { axis: 0, mode: PutMode::Add }.into(), indices(&[1, i64::MAX]), "index 9223372036854775807 is out of bounds for dimension 0 with size 2"),
+        (Take { axis: 1, wrap: false }.into(), indices(&[0, -1]), "index -1 is out of bounds for dimension 1 with size 3"),
+        (Put { axis: 0, mode: PutMode::Set, wrap: false }.into(), indices(&[0, 2]), "index 2 is out of bounds for dimension 0 with size 2"),
+        (Put { axis: 0, mode: PutMode::Add, wrap: false }.into(), indices(&[1, i64::MAX]), "index 9223372036854775807 is out of bounds for dimension 0 with size 2"),
         (
             Gather { axis: 0 }.into(),
             numbers::from_ints(TensorType::new(DType::I64, &[1, 2]), &[1, 5]),
@@ -210,7 +210,7 @@ fn a_failed_step_leaves_the_old_value_it_was_given<E: Engine>(engine: &mut E) {
         for held in [false, true] {
             let inputs = [old.clone(), index.clone(), row.clone()];
             let mut b = PlanBuilder::new(&types(&inputs));
-            let new = b.one(Put { axis: 0, mode: PutMode::Set }, &[0, 1, 2], &[]);
+            let new = b.one(Put { axis: 0, mode: PutMode::Set, wrap: false }, &[0, 1, 2], &[]);
             let out = b.one(Write {}, &[0, new], &[]);
             let built = b.finish(&[out], Grouping::Fused);
             assert!(built.plan.steps[0].takes.contains(&0), "the plan offers the old value's buffer");

@@ -51,6 +51,7 @@ pub fn make_values(ty: TensorType, domain: Domain, random: &mut SplitMix) -> Hos
     let signed = |random: &mut SplitMix, size: f64| if !unsigned && random.below(2) == 0 { -size } else { size };
     let values: Vec<f64> = match domain {
         Domain::Index(n) => (0..count).map(|_| random.below(n.max(1) as u64) as f64).collect(),
+        Domain::Wrapped(n) => (0..count).map(|_| random.below(2 * n.max(1) as u64) as f64 - n.max(1) as f64).collect(),
         _ if ty.dtype == DType::Bool => (0..count).map(|_| random.below(2) as f64).collect(),
         Domain::Distinct => distinct(count, ty.dtype, random),
         Domain::Any if ty.dtype.is_int() => {

@@ -6,9 +6,9 @@ use gt_ir::{Failure, FailureKind, HostTensor, TensorType};
 use super::movement::{around, offsets, read_at, write_at};
 use crate::numbers::{self, Numbers};
 
-/// The indices, all inside an axis of `extent`.
-fn checked(index: &HostTensor, axis: usize, extent: usize) -> Result<Vec<usize>, Failure> {
-    let check = |i: i64| match usize::try_from(i) {
+/// The indices, all inside an axis of `extent`; with `wrap`, negative ones count from the end.
+fn checked(index: &HostTensor, axis: usize, extent: usize, wrap: bool) -> Result<Vec<usize>, Failure> {
+    let check = |i: i64| match usize::try_from(if wrap && i < 0 { i.wrapping_add(extent as i64) } else { i }) {
         Ok(at) if at < extent => Ok(at),
         _ => Err(Failure::new(
             FailureKind::Index,
@@ -19,8 +19,8 @@ fn checked(index: &HostTensor, axis: usize, extent: usize) -> Result<Vec<usize>,
 }
 
 /// Where the slices that `index` names lie, in the order of `take`'s result.
-fn slices_at(x: &HostTensor, index: &HostTensor, axis: usize) -> Result<Vec<usize>, Failure> {
-    let index = checked(index, axis, x.ty.shape[axis])?;
+fn slices_at(x: &HostTensor, index: &HostTensor, axis: usize, wrap: bool) -> Result<Vec<usize>, Failure> {
+    let index = checked(index, axis, x.ty.shape[axis], wrap)?;
     if index.is_empty() || x.ty.numel() == 0 {
         return Ok(Vec::new());
     }
@@ -43,7 +43,7 @@ fn elements_at(x: &HostTensor, index: &HostTensor, axis: usize) -> Result<Vec<us
     let mut strides = x.ty.shape.contiguous_strides();
     let along = strides[axis] as usize;
     strides[axis] = 0;
-    let positions = checked(index, axis, x.ty.shape[axis])?;
+    let positions = checked(index, axis, x.ty.shape[axis], false)?;
     let others = offsets(&index.ty.shape, &strides, 0);
     Ok(others.into_iter().zip(positions).map(|(other, i)| other + i * along).collect())
 }
@@ -71,11 +71,11 @@ fn written(x: &HostTensor, at: &[usize], values: &HostTensor, mode: PutMode) -> 
 }
 
 pub(super) fn take(op: &Take, x: &HostTensor, index: &HostTensor, ty: TensorType) -> Result<HostTensor, Failure> {
-    Ok(read_at(x, &slices_at(x, index, op.axis as usize)?, ty))
+    Ok(read_at(x, &slices_at(x, index, op.axis as usize, op.wrap)?, ty))
 }
 
 pub(super) fn put(op: &Put, x: &HostTensor, index: &HostTensor, values: &HostTensor) -> Result<HostTensor, Failure> {
-    let at = slices_at(x, index, op.axis as usize)?;
+    let at = slices_at(x, index, op.axis as usize, op.wrap)?;
     Ok(written(x, &at, values, op.mode))
 }
 

@@ -20,6 +20,8 @@ op_struct! {
     pub struct Take {
         /// Along which axis.
         axis: u8,
+        /// Whether negative positions count from the end.
+        wrap: bool,
     }
 }
 
@@ -30,6 +32,8 @@ op_struct! {
         axis: u8,
         /// Set or add.
         mode: PutMode,
+        /// Whether negative positions count from the end.
+        wrap: bool,
     }
 }
 
@@ -89,7 +93,7 @@ impl Primitive for Take {
         if let (Some(g), true) = (cx.grads[0], cx.needs(0)) {
             let zeros = e.fill(cx.ins[0], 0.0)?;
             let index = cx.input(1)?;
-            grads[0] = Some(e.one(Put { axis: self.axis, mode: PutMode::Add }.into(), &[zeros, index, g], &[])?);
+            grads[0] = Some(e.one(Put { axis: self.axis, mode: PutMode::Add, wrap: self.wrap }.into(), &[zeros, index, g], &[])?);
         }
         Ok(grads)
     }
@@ -103,7 +107,8 @@ impl Primitive for Take {
             .iter()
             .map(|(x, i, axis)| {
                 let n = x[*axis as usize];
-                Sample::new(Take { axis: *axis }, &[input(dtype, x, Domain::Any), input(DType::I64, i, Domain::Index(n))])
+                let (wrap, domain) = if i.len() == 1 { (true, Domain::Wrapped(n)) } else { (false, Domain::Index(n)) };
+                Sample::new(Take { axis: *axis, wrap }, &[input(dtype, x, Domain::Any), input(DType::I64, i, domain)])
             })
             .collect()
     }
@@ -148,7 +153,7 @@ impl Primitive for Put {
         }
         if cx.needs(2) {
             let index = cx.input(1)?;
-            grads[2] = Some(e.one(Take { axis: self.axis }.into(), &[g, index], &[])?);
+            grads[2] = Some(e.one(Take { axis: self.axis, wrap: self.wrap }.into(), &[g, index], &[])?);
         }
         Ok(grads)
     }
@@ -166,8 +171,9 @@ impl Primitive for Put {
             }
             for (x, i, v, axis) in cases {
                 let n = x[*axis as usize];
-                let ins = [input(dtype, x, Domain::Any), input(DType::I64, i, Domain::Index(n)), input(dtype, v, Domain::Any)];
-                out.push(Sample::new(Put { axis: *axis, mode }, &ins));
+                let (wrap, domain) = if *axis == 0 { (true, Domain::Wrapped(n)) } else { (false, Domain::Index(n)) };
+                let ins = [input(dtype, x, Domain::Any), input(DType::I64, i, domain), input(dtype, v, Domain::Any)];
+                out.push(Sample::new(Put { axis: *axis, mode, wrap }, &ins));
             }
         }
         out

@@ -44,8 +44,7 @@ fn augmented<'py>(slf: &Bound<'py, PyTensor>, other: &Bound<'py, PyAny>, f: fn(A
     mark(slf.py());
     let operand = Operand::require(other, "other")?;
     let this = &slf.get().t;
-    let new = f(Arg::Tensor(this), operand.arg()).or_raise()?;
-    this.write_result(&new).or_raise()
+    this.write_computed(|x| f(Arg::Tensor(x), operand.arg())).or_raise()
 }
 
 macro_rules! operators {

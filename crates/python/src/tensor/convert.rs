@@ -36,8 +36,9 @@ macro_rules! casts {
         impl PyTensor {
             $(
                 #[doc = $doc]
-                #[pyo3(signature = (**_kwargs))]
-                fn $name<'py>(slf: &Bound<'py, Self>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
+                #[pyo3(signature = (memory_format=None))]
+                fn $name<'py>(slf: &Bound<'py, Self>, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+                    let _ = memory_format;
                     slf.get().cast_to(slf, Some(DType::$dtype), slf.get().device, false)
                 }
             )*
@@ -61,12 +62,17 @@ impl PyTensor {
     fn cast_to<'py>(&self, slf: &Bound<'py, Self>, dtype: Option<DType>, device: Device, copy: bool) -> PyResult<Bound<'py, Self>> {
         let py = slf.py();
         let dtype = dtype.unwrap_or(self.t.dtype());
-        if dtype == self.t.dtype() && device == self.device && !copy {
+        let here = device == self.device || matches!((device, self.device), (Device::Cpu, Device::Unset));
+        if dtype == self.t.dtype() && here && !copy {
             return Ok(slf.clone());
         }
         mark(py);
-        let t = if dtype == self.t.dtype() { self.t.alias() } else { self.t.to_dtype(dtype) };
-        Bound::new(py, PyTensor { t: t.or_raise()?, device })
+        let t = if dtype == self.t.dtype() && copy {
+            self.t.copied()
+        } else if dtype == self.t.dtype() {
+            self.t.alias()
+        } else { self.t.to_dtype(dtype) };
+        Bound::new(py, PyTensor::on(t.or_raise()?, device))
     }
 
     /// The elements as a NumPy array of their own.
@@ -145,8 +151,9 @@ impl PyTensor {
     }
 
     /// Asked to be on the CPU; nothing moves.
-    #[pyo3(signature = (**_kwargs))]
-    fn cpu<'py>(slf: &Bound<'py, Self>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
+    #[pyo3(signature = (memory_format=None))]
+    fn cpu<'py>(slf: &Bound<'py, Self>, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let _ = memory_format;
         let this = slf.get();
         if matches!(this.device, Device::Unset | Device::Cpu) {
             return Ok(slf.clone());
@@ -155,9 +162,9 @@ impl PyTensor {
     }
 
     /// Asked to be on a GPU; nothing moves.
-    #[pyo3(signature = (device=None, non_blocking=false, **_kwargs))]
-    fn cuda<'py>(slf: &Bound<'py, Self>, device: Option<&Bound<'py, PyAny>>, non_blocking: bool, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
-        let _ = non_blocking;
+    #[pyo3(signature = (device=None, non_blocking=false, memory_format=None))]
+    fn cuda<'py>(slf: &Bound<'py, Self>, device: Option<&Bound<'py, PyAny>>, non_blocking: bool, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let _ = (non_blocking, memory_format);
         let dev = match device.filter(|d| !d.is_none()) {
             Some(d) => device::extract(d)?,
             None => Device::Cuda(None),

@@ -3,11 +3,28 @@
 use gt_client::autograd::{BackwardOptions, backward};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 
 use super::PyTensor;
-use crate::autograd::{HookHandle, PyNode, python_hook};
+use crate::autograd::{HookHandle, PyNode, after_collecting_hook, python_hook};
 use crate::errors::OrRaise;
 use crate::site::mark;
+
+impl PyTensor {
+    /// The object that `.grad` last gave, if somebody still holds it.
+    fn known_grad<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyTensor>> {
+        let known = self.grad_object.lock().as_ref().map(|k| k.clone_ref(py))?;
+        known.bind(py).upgrade()?.cast_into().ok()
+    }
+
+    fn know_grad(&self, grad: Option<&Bound<'_, PyTensor>>) -> PyResult<()> {
+        let new = grad.map(|g| PyWeakrefReference::new(g).map(Bound::unbind)).transpose()?;
+        // What it replaces is dropped with the lock free.
+        let old = std::mem::replace(&mut *self.grad_object.lock(), new);
+        drop(old);
+        Ok(())
+    }
+}
 
 #[pymethods]
 impl PyTensor {
@@ -38,13 +55,28 @@ impl PyTensor {
 
     /// The gradient collected so far.
     #[getter]
-    fn get_grad(&self) -> Option<PyTensor> {
-        self.t.grad().map(|g| self.like(g))
+    fn get_grad<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTensor>>> {
+        let Some(grad) = self.t.grad() else {
+            if !self.t.is_leaf() && !self.t.retains_grad() {
+                let message = c"The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.";
+                PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), message, 1)?;
+            }
+            return Ok(None);
+        };
+        if let Some(known) = self.known_grad(py)
+            && known.get().t.is(&grad)
+        {
+            return Ok(Some(known));
+        }
+        let made = Bound::new(py, self.like(grad))?;
+        self.know_grad(Some(&made))?;
+        Ok(Some(made))
     }
 
     #[setter]
     fn set_grad(&self, grad: Option<&Bound<'_, PyTensor>>) -> PyResult<()> {
-        self.t.set_grad(grad.map(|g| g.get().t.clone())).or_raise()
+        self.t.set_grad(grad.map(|g| g.get().t.clone())).or_raise()?;
+        self.know_grad(grad)
     }
 
     #[deleter]
@@ -73,6 +105,13 @@ impl PyTensor {
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<HookHandle> {
         let id = self.t.register_hook(python_hook(hook, self.device)).or_raise()?;
         Ok(HookHandle::new(self.t.clone(), id))
+    }
+
+    /// Calls `hook` with the tensor itself each time a gradient was added to its `.grad`.
+    fn register_post_accumulate_grad_hook(slf: &Bound<'_, Self>, hook: Py<PyAny>) -> PyResult<HookHandle> {
+        let t = &slf.get().t;
+        let id = t.register_hook_after_collecting(after_collecting_hook(hook, slf)?).or_raise()?;
+        Ok(HookHandle::new(t.clone(), id))
     }
 
     /// Collects gradients into the leaves this tensor was computed from.

@@ -10,9 +10,10 @@ mod shape;
 mod unary;
 
 use gt_client::Tensor;
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyWeakrefReference};
 
 use crate::device::{Device, PyDevice};
 use crate::dtype::PyDType;
@@ -30,19 +31,27 @@ pub struct PyTensor {
     pub t: Tensor,
     /// Where it was asked to be.
     pub device: Device,
+    /// The object that `.grad` last gave, so that as long as somebody holds it the next one is the same.
+    grad_object: Mutex<Option<Py<PyWeakrefReference>>>,
 }
 
 impl PyTensor {
     /// A tensor on the default device.
     #[inline]
     pub fn new(t: Tensor) -> Self {
-        PyTensor { t, device: Device::Unset }
+        PyTensor::on(t, Device::Unset)
+    }
+
+    /// A tensor that was asked to be on a device.
+    #[inline]
+    pub fn on(t: Tensor, device: Device) -> Self {
+        PyTensor { t, device, grad_object: Mutex::new(None) }
     }
 
     /// A result of this tensor: asked to be where it is.
     #[inline]
     pub fn like(&self, t: Tensor) -> Self {
-        PyTensor { t, device: self.device }
+        PyTensor::on(t, self.device)
     }
 
     /// Records with the user's line; the result is asked to be where this tensor is.
@@ -85,7 +94,7 @@ pub fn named_pair<'py>(py: Python<'py>, name: &str, fields: (&str, &str), a: PyT
 
 #[pymethods]
 impl PyTensor {
-    /// `gt.Tensor(data)` or `gt.Tensor(*sizes)`: float32, as PyTorch's constructor.
+    /// `gt.Tensor(data)` or `gt.Tensor(*sizes)`: the default dtype, as PyTorch's constructor.
     #[new]
     #[pyo3(signature = (*args))]
     fn py_new(args: &Bound<'_, PyTuple>) -> PyResult<Self> {
@@ -97,7 +106,7 @@ impl PyTensor {
                 return Ok(t.get().like(t.get().t.detach()));
             }
             if !only.is_instance_of::<pyo3::types::PyInt>() {
-                return Ok(PyTensor::new(crate::create::from_any(&only, Some(gt_ir::DType::F32))?));
+                return Ok(PyTensor::new(crate::create::from_any(&only, Some(gt_client::ops::default_dtype()))?));
             }
         }
         if args.is_empty() {
@@ -202,8 +211,9 @@ impl PyTensor {
     }
 
     /// Whether the elements lie packed in row-major order.
-    #[pyo3(signature = (**_kwargs))]
-    fn is_contiguous(&self, _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>) -> bool {
+    #[pyo3(signature = (memory_format=None))]
+    fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> bool {
+        let _ = memory_format;
         self.t.is_contiguous()
     }
 

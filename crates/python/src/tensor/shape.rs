@@ -1,7 +1,7 @@
 //! Shapes and views.
 
 use gt_client::Tensor;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -14,6 +14,7 @@ use crate::site::mark;
 fn sizes(args: &Bound<'_, PyTuple>, keyword: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<i64>> {
     match keyword {
         Some(k) => int_or_ints(k),
+        None if args.is_empty() => Err(PyTypeError::new_err("missing 1 required positional argument: the sizes or dimensions")),
         None => ints(args),
     }
 }
@@ -318,19 +319,21 @@ impl PyTensor {
     }
 
     /// The tensor with its elements packed in row-major order: itself if they are.
-    #[pyo3(signature = (**_kwargs))]
-    fn contiguous<'py>(slf: &Bound<'py, Self>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, Self>> {
+    #[pyo3(signature = (memory_format=None))]
+    fn contiguous<'py>(slf: &Bound<'py, Self>, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+        let _ = memory_format;
         let this = slf.get();
         if this.t.is_contiguous() {
             return Ok(slf.clone());
         }
-        Bound::new(slf.py(), this.run(slf.py(), |t| t.alias())?)
+        Bound::new(slf.py(), this.run(slf.py(), |t| t.copied())?)
     }
 
     /// A copy.
-    #[pyo3(signature = (**_kwargs))]
-    fn clone(&self, py: Python<'_>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<PyTensor> {
-        self.run(py, |t| t.alias())
+    #[pyo3(signature = (*, memory_format=None))]
+    fn clone(&self, py: Python<'_>, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        let _ = memory_format;
+        self.run(py, |t| t.copied())
     }
 }
 
