@@ -1,26 +1,34 @@
 //! Views: how a handle looks at its cell, and how a write through it reaches the whole.
 
+use std::sync::Arc;
+
 use gt_ir::ops::{Broadcast, Permute, Reshape, Slice, UpdateSlice, inverse_permutation};
-use gt_ir::{Op, Scalar, Shape, Steps, TensorType};
+use gt_ir::{Op, Scalar, Scalars, Shape, Steps, TensorType};
 
-use crate::autograd::{grad_enabled, no_grad};
+use crate::autograd::{Edge, Node, grad_enabled, no_grad};
 use crate::error::{Error, Result};
+use crate::lane;
 use crate::tensor::{History, Tensor};
+use crate::value::Value;
 
-/// One step from a whole to a part of it.
-#[derive(Clone, Debug)]
+/// One step from a whole to a part of it. Views of one view share the steps that lead to it.
+#[derive(Debug)]
 pub(crate) struct Look {
     op: Op,
-    starts: Vec<Scalar>,
+    starts: Scalars,
     /// What it is looked at from.
     from: TensorType,
+    /// The steps before this one.
+    before: Option<Arc<Look>>,
+    /// Whether this step or one before repeats elements.
+    repeats: bool,
 }
 
 /// How a tensor looks at its cell.
 #[derive(Clone)]
 pub(crate) struct View {
-    /// Steps from the cell's content to what is shown.
-    steps: Vec<Look>,
+    /// The last step from the cell's content to what is shown.
+    last: Arc<Look>,
     /// The tensor whose history the view follows; a detached alias has none.
     pub base: Option<Tensor>,
     /// Element strides inside the cell.
@@ -30,10 +38,17 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// The steps in the order they are taken.
+    fn steps(&self) -> Vec<&Look> {
+        let mut steps: Vec<&Look> = std::iter::successors(Some(&*self.last), |s| s.before.as_deref()).collect();
+        steps.reverse();
+        steps
+    }
+
     /// Shows `whole` through the steps; tracked if gradients flow.
     pub fn look(&self, whole: &Tensor) -> Result<Tensor> {
         let mut shown = whole.clone();
-        for step in &self.steps {
+        for step in self.steps() {
             shown = Tensor::apply1(step.op.clone(), &[&shown], &step.starts)?;
         }
         Ok(shown)
@@ -41,17 +56,18 @@ impl View {
 
     /// The whole with the part that is shown replaced by `new`; tracked if gradients flow.
     pub fn write(&self, whole: &Tensor, new: &Tensor) -> Result<Tensor> {
-        if self.steps.iter().any(|s| matches!(s.op, Op::Broadcast(_))) {
+        if self.last.repeats {
             return self.write_at_places(whole, new);
         }
         // What each step looks at, outermost first.
+        let steps = self.steps();
         let mut seen = vec![whole.clone()];
-        for step in &self.steps[..self.steps.len() - 1] {
+        for step in &steps[..steps.len() - 1] {
             let next = Tensor::apply1(step.op.clone(), &[&seen[seen.len() - 1]], &step.starts)?;
             seen.push(next);
         }
         let mut part = new.clone();
-        for (step, from) in self.steps.iter().zip(&seen).rev() {
+        for (step, from) in steps.iter().zip(&seen).rev() {
             part = match &step.op {
                 Op::Reshape(_) => Tensor::apply1(Reshape { shape: step.from.shape }, &[&part], &[])?,
                 Op::Permute(p) => Tensor::apply1(Permute { perm: inverse_permutation(&p.perm) }, &[&part], &[])?,
@@ -77,19 +93,28 @@ impl View {
 }
 
 impl Tensor {
-    /// A view: shares the cell, follows the history.
-    pub(crate) fn view_as_op(&self, op: Op, starts: &[Scalar], strides: Steps, offset: i64) -> Result<Tensor> {
-        let seen = Tensor::apply1(op.clone(), &[self], starts)?;
-        let mut steps = self.0.view.as_ref().map_or_else(Vec::new, |v| v.steps.clone());
-        steps.push(Look { op, starts: starts.to_vec(), from: self.0.ty });
-        // A detached alias has no base, and neither have the views of it: they follow its own history.
-        let base = match &self.0.view {
-            Some(view) => view.base.clone(),
-            None => Some(self.clone()),
+    /// A view: shares the cell, follows the history. The caller has checked that `op` gives `shape`.
+    fn view_as_op(&self, op: Op, shape: Shape, starts: &[Scalar], strides: Steps, offset: i64) -> Result<Tensor> {
+        let source = self.value()?;
+        let tracked = grad_enabled() && self.requires_grad();
+        let id = lane::record(op.clone(), &[&source], starts, 1, None)?;
+        let ty = TensorType { shape, ..self.0.ty };
+        let value = Value::new(id, ty);
+        let history = if tracked {
+            let made = [(value.clone(), self.0.cell.clone())];
+            let node = Node::for_op(op.clone(), starts, &[self], &[source], &[self.0.ty], &made);
+            History::Node(Edge::Node(node, 0), None)
+        } else {
+            History::None
         };
-        let history = seen.history();
-        let view = View { steps, base, strides, offset };
-        Ok(self.with_view(seen.0.ty, Some(Box::new(view)), seen.value()?, history))
+        let (before, base) = match &self.0.view {
+            // A detached alias has no base, and neither have the views of it: they follow its own history.
+            Some(view) => (Some(view.last.clone()), view.base.clone()),
+            None => (None, Some(self.clone())),
+        };
+        let repeats = matches!(op, Op::Broadcast(_)) || before.as_ref().is_some_and(|b| b.repeats);
+        let last = Arc::new(Look { op, starts: starts.into(), from: self.0.ty, before, repeats });
+        Ok(self.with_view(ty, Some(Box::new(View { last, base, strides, offset })), value, history))
     }
 
     /// An alias without history.
@@ -205,12 +230,13 @@ impl Tensor {
     /// `x.reshape` as a view, when strides allow it.
     pub(crate) fn view_reshape(&self, shape: Shape) -> Result<Option<Tensor>> {
         let Some(strides) = reshape_strides(self.shape(), &self.strides(), &shape) else { return Ok(None) };
-        self.view_as_op(Reshape { shape }.into(), &[], strides, self.storage_offset()).map(Some)
+        self.view_as_op(Reshape { shape }.into(), shape, &[], strides, self.storage_offset()).map(Some)
     }
 
     pub(crate) fn view_permute(&self, perm: Steps) -> Result<Tensor> {
         let strides = self.strides();
-        self.view_as_op(Permute { perm }.into(), &[], perm.map(|p| strides[p as usize]), self.storage_offset())
+        let shape = perm.map(|p| self.shape()[p as usize]);
+        self.view_as_op(Permute { perm }.into(), shape, &[], perm.map(|p| strides[p as usize]), self.storage_offset())
     }
 
     pub(crate) fn view_broadcast(&self, shape: Shape) -> Result<Tensor> {
@@ -221,7 +247,7 @@ impl Tensor {
                 strides[axis + lead] = own[axis];
             }
         }
-        self.view_as_op(Broadcast { shape }.into(), &[], strides, self.storage_offset())
+        self.view_as_op(Broadcast { shape }.into(), shape, &[], strides, self.storage_offset())
     }
 
     pub(crate) fn view_slice(&self, sizes: Shape, starts: &[i64], steps: Steps) -> Result<Tensor> {
@@ -231,8 +257,8 @@ impl Tensor {
             offset += starts.iter().zip(own.iter()).map(|(s, st)| s * st).sum::<i64>();
         }
         let strides = own.iter().zip(steps.iter()).map(|(o, s)| o * s).collect();
-        let scalars: Vec<Scalar> = starts.iter().map(|&s| Scalar::I64(s)).collect();
-        self.view_as_op(Slice { sizes, steps }.into(), &scalars, strides, offset)
+        let scalars: Scalars = starts.iter().map(|&s| Scalar::I64(s)).collect();
+        self.view_as_op(Slice { sizes, steps }.into(), sizes, &scalars, strides, offset)
     }
 }
 

@@ -221,17 +221,14 @@ impl Node {
         let _ = self.label.set(label);
     }
 
-    /// Lets the node keep inputs seen in `cell` although the write that follows moves it on: an in-place op knows the
-    /// value it replaces.
+    /// Lets the node keep the first input seen in `cell` although the write that follows moves it on: an in-place op
+    /// knows the value it replaces. What stands beside it (`x.mul_(x)`) is not excused, as in PyTorch.
     pub(crate) fn excuse(&self, cell: &Arc<Cell>) {
         if let NodeKind::Op { saved, .. } = &self.kind
             && let Some(set) = &mut *saved.lock()
+            && let Some(saved) = set.ins.iter_mut().flatten().find(|s| std::ptr::eq(s.cell.as_ptr(), Arc::as_ptr(cell)))
         {
-            for saved in set.ins.iter_mut().flatten() {
-                if std::ptr::eq(saved.cell.as_ptr(), Arc::as_ptr(cell)) {
-                    saved.cell = Weak::new();
-                }
-            }
+            saved.cell = Weak::new();
         }
     }
 

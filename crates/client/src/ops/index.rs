@@ -148,7 +148,7 @@ impl Tensor {
             view = view.view_reshape(Shape::try_new(&dims_shape)?)?.ok_or_else(|| {
                 Error::State("indexing lost track of a view; this is a bug in GT".into())
             })?;
-        } else if view.is(self) {
+        } else if view.is(self) && picks.is_empty() {
             // `x[...]` is a view of its own.
             view = view.view_reshape(*self.shape())?.unwrap_or(view);
         }
@@ -158,8 +158,8 @@ impl Tensor {
         Ok((view, picks))
     }
 
-    /// Masks become positions; everything is broadcast to one shape and wrapped to be non-negative.
-    fn resolve(view: &Tensor, picks: Vec<Pick>) -> Result<Vec<Pick>> {
+    /// Masks become positions; everything is broadcast to one shape.
+    fn resolve(picks: Vec<Pick>) -> Result<Vec<Pick>> {
         let mut out: Vec<Pick> = Vec::new();
         for pick in picks {
             if pick.index.dtype() == DType::Bool {
@@ -167,12 +167,7 @@ impl Tensor {
                     out.push(Pick { axis: pick.axis + i, index: positions });
                 }
             } else {
-                let n = view.shape()[pick.axis] as i64;
-                let index = no_grad(|| {
-                    let below = Tensor::compare(CompareKind::Lt, &pick.index, 0i64)?;
-                    Tensor::select_by(&below, &pick.index.add(n)?, &pick.index)
-                })?;
-                out.push(Pick { axis: pick.axis, index });
+                out.push(pick);
             }
         }
         let shapes: Vec<Shape> = out.iter().map(|p| *p.index.shape()).collect();
@@ -184,7 +179,7 @@ impl Tensor {
             })?;
         }
         let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
-        for pick in &mut out {
+        for pick in out.iter_mut().filter(|p| *p.index.shape() != shape) {
             pick.index = pick.index.expand(&dims)?;
         }
         Ok(out)
@@ -206,9 +201,9 @@ impl Tensor {
         let extents = &moved.shape()[at..at + axes.len()];
         let mut linear: Option<Tensor> = None;
         for (pick, &n) in picks.iter().zip(extents) {
-            // Read through a ruler of the axis, an index out of range is named before it is mixed with others.
+            // Read through a ruler of the axis, an index is wrapped, and named if out of range, before it is mixed with others.
             let checked = if picks.len() > 1 {
-                Tensor::apply1(Take { axis: 0, wrap: false }, &[&Tensor::iota(n)?, &pick.index], &[])?
+                Tensor::apply1(Take { axis: 0, wrap: true }, &[&Tensor::iota(n)?, &pick.index], &[])?
             } else {
                 pick.index.clone()
             };
@@ -218,6 +213,9 @@ impl Tensor {
             });
         }
         let linear = linear.ok_or_else(|| Error::State("an index list without tensors was joined".into()))?;
+        if picks.len() == 1 {
+            return Ok((moved, at, linear, perm));
+        }
         let joined_extent: usize = extents.iter().product();
         let dims: Vec<i64> = moved.shape()[..at]
             .iter()
@@ -234,9 +232,9 @@ impl Tensor {
         if picks.is_empty() {
             return Ok(view);
         }
-        let picks = no_grad(|| Tensor::resolve(&view, picks))?;
+        let picks = no_grad(|| Tensor::resolve(picks))?;
         let (flat, at, linear, _) = Tensor::joined(&view, &picks)?;
-        Tensor::apply1(Take { axis: at as u8, wrap: false }, &[&flat, &linear], &[])
+        Tensor::apply1(Take { axis: at as u8, wrap: true }, &[&flat, &linear], &[])
     }
 
     /// `x[index] = value`, with broadcasting.
@@ -251,7 +249,7 @@ impl Tensor {
             [] => view.assign(&value.expand_for_write(view.shape())?),
             [only] if only.index.dtype() == DType::Bool => view.set_masked(only, &value),
             _ => {
-                let picks = no_grad(|| Tensor::resolve(&view, picks))?;
+                let picks = no_grad(|| Tensor::resolve(picks))?;
                 view.put_at(&picks, &value, PutMode::Set)
             }
         }
@@ -261,7 +259,7 @@ impl Tensor {
     pub fn index_put(&self, indices: &[Tensor], value: &Tensor, accumulate: bool) -> Result<Tensor> {
         let index: Vec<Index> = indices.iter().cloned().map(Index::Tensor).collect();
         let (view, picks) = self.basic(&index)?;
-        let picks = no_grad(|| Tensor::resolve(&view, picks))?;
+        let picks = no_grad(|| Tensor::resolve(picks))?;
         let mode = if accumulate { PutMode::Add } else { PutMode::Set };
         view.put_value(&picks, &value.to_dtype(self.dtype())?, mode)
     }
@@ -271,9 +269,10 @@ impl Tensor {
         let wanted: Vec<usize> =
             flat.shape()[..at].iter().chain(linear.shape().iter()).chain(&flat.shape()[at + 1..]).copied().collect();
         let src = value.expand_for_write(&Shape::try_new(&wanted)?)?;
-        let put = Tensor::apply1(Put { axis: at as u8, mode, wrap: false }, &[&flat, &linear, &src], &[])?;
+        let put = Tensor::apply1(Put { axis: at as u8, mode, wrap: true }, &[&flat, &linear, &src], &[])?;
         let own = *self.shape();
         match perm {
+            None if *put.shape() == own => Ok(put),
             None => put.reshape(&own.iter().map(|&d| d as i64).collect::<Vec<_>>()),
             Some(perm) => {
                 let moved: Vec<i64> = perm.iter().map(|&p| own[p as usize] as i64).collect();

@@ -34,7 +34,7 @@ macro_rules! on_floats {
             match kind {
                 Neg => map1!($t => $t, |x| -x),
                 Abs => map1!($t => $t, |x| x.abs()),
-                Sign => map1!($t => $t, |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x * 0.0 }),
+                Sign => map1!($t => $t, |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 }),
                 Square => map1!($t => $t, |x| x * x),
                 Reciprocal => map1!($t => $t, |x| 1.0 / x),
                 Sqrt => map1!($t => $t, |x| x.sqrt()),

@@ -75,7 +75,7 @@ impl UnaryKind {
                 e.mul(g, s)
             }),
             Sign => number(
-                |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x * 0.0 },
+                |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 },
                 |x| x.signum(), "(x > 0) - (x < 0)", Nothing, |e, g, _| zeros(e, g),
             ),
             Square => number(|x| x * x, |x| x.wrapping_mul(x), "x * x", Input, |e, g, x| {
