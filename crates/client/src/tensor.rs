@@ -112,21 +112,27 @@ impl Tensor {
         Ok(results)
     }
 
-    /// [`Tensor::apply`] for the commonest case: two tensors of one type, one output of that type, no scalars.
+    /// [`Tensor::apply`] where the caller knows that the one output has type `ty`: nothing is left to infer.
     #[inline]
-    pub(crate) fn apply_pair(op: Op, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        let ((x, x_tracks), (y, y_tracks)) = (a.look()?, b.look()?);
-        let ty = a.0.ty;
-        if (x_tracks || y_tracks) && grad_enabled() {
-            let node_op = op.clone();
-            let first = lane::record(op, &[&x, &y], &[], 1, None)?;
+    pub(crate) fn apply_known<const N: usize>(op: Op, ins: [&Tensor; N], scalars: &[Scalar], ty: TensorType) -> Result<Tensor> {
+        let mut values: SmallVec<[Value; 2]> = SmallVec::new();
+        let mut tracked = false;
+        for t in ins {
+            let (value, tracks) = t.look()?;
+            values.push(value);
+            tracked |= tracks;
+        }
+        let refs: [&Value; N] = std::array::from_fn(|i| &values[i]);
+        if tracked && ty.dtype.is_float() && grad_enabled() {
+            let first = lane::record(op.clone(), &refs, scalars, 1, None)?;
             let value = Value::new(first, ty);
             let made = [(value.clone(), Cell::new(value))];
-            let node = Node::for_op(node_op, &[], &[a, b], &[x, y], &[ty, ty], &made);
+            let types: [TensorType; N] = std::array::from_fn(|i| ins[i].0.ty);
+            let node = Node::for_op(op, scalars, &ins, &values, &types, &made);
             let [(value, cell)] = made;
             return Ok(Tensor::in_cell(value, cell, History::Node(Edge::Node(node, 0), None)));
         }
-        let first = lane::record(op, &[&x, &y], &[], 1, None)?;
+        let first = lane::record(op, &refs, scalars, 1, None)?;
         Ok(Tensor::from_value(Value::new(first, ty), History::None))
     }
 

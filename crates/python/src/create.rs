@@ -184,7 +184,12 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
     // A list of arrays or of tensors is stacked.
     if (value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()) && value.len()? > 0 {
         let first = value.get_item(0)?;
-        let arrays = first.hasattr("__array_interface__")? && first.len().is_ok();
+        // Plain numbers and nested lists, by far the most common, are not asked: a missing attribute costs an exception.
+        let ordinary = first.is_instance_of::<PyInt>()
+            || first.is_instance_of::<PyFloat>()
+            || first.is_instance_of::<PyList>()
+            || first.is_instance_of::<PyTuple>();
+        let arrays = !ordinary && first.hasattr("__array_interface__")? && first.len().is_ok();
         let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().t.rank() > 0);
         if arrays || tensors {
             let parts: Vec<Tensor> = value.try_iter()?.map(|v| from_any(&v?, dtype)).collect::<PyResult<_>>()?;

@@ -1,9 +1,9 @@
 //! Functions of several tensors.
 
 use gt_client::Tensor;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyEllipsis, PyTuple};
 
 use crate::args::{self, Operand};
 use crate::errors::OrRaise;
@@ -30,11 +30,52 @@ fn stack(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<Py
     Tensor::stack(&refs, axis.unwrap_or(dim)).or_raise().map(PyTensor::new)
 }
 
+/// The letters of a list of axis numbers; `...` stands for itself.
+fn axis_letters(list: &Bound<'_, PyAny>) -> PyResult<String> {
+    let mut out = String::new();
+    for axis in list.try_iter()? {
+        let axis = axis?;
+        if axis.is_instance_of::<PyEllipsis>() {
+            out.push_str("...");
+            continue;
+        }
+        match args::int(&axis)? {
+            n @ 0..26 => out.push((b'A' + n as u8) as char),
+            n @ 26..52 => out.push((b'a' + (n - 26) as u8) as char),
+            n => return Err(PyValueError::new_err(format!("einsum(): axis number {n} is not within 0 and 51"))),
+        }
+    }
+    Ok(out)
+}
+
+/// Operands and lists of axis numbers in turn: `gt.einsum(a, [0, 1], b, [1, 2], [0, 2])`.
+fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+    let (mut parts, mut lists) = (Vec::new(), Vec::new());
+    let mut equation = String::new();
+    for (i, entry) in entries.iter().enumerate() {
+        if i % 2 == 0 && i + 1 < entries.len() {
+            parts.push(entry.cast::<PyTensor>()?.get().t.clone());
+        } else if i % 2 == 0 {
+            equation = format!("->{}", axis_letters(&entry)?);
+        } else {
+            lists.push(axis_letters(&entry)?);
+        }
+    }
+    let refs: Vec<&Tensor> = parts.iter().collect();
+    Tensor::einsum(&format!("{}{equation}", lists.join(",")), &refs).or_raise().map(PyTensor::new)
+}
+
 /// Sums of products as an equation says: `gt.einsum("bij,bjk->bik", a, b)`.
 #[pyfunction]
 #[pyo3(signature = (equation, *operands))]
-fn einsum(equation: &str, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
     mark(operands.py());
+    if equation.is_instance_of::<PyTensor>() {
+        let mut entries = vec![equation.clone()];
+        entries.extend(operands.iter());
+        return einsum_of_lists(&PyTuple::new(equation.py(), entries)?);
+    }
+    let equation: &str = &equation.extract::<String>()?;
     let first = operands.get_item(0).ok();
     let parts = match first {
         Some(list) if operands.len() == 1 && !list.is_instance_of::<PyTensor>() => args::tensors(&list)?,

@@ -60,11 +60,21 @@ impl Tensor {
             && x.dtype().is_float()
         {
             let op = Binary { kind, scalar: Side::None };
-            // Same shapes and a function that takes every float: nothing is left to infer.
-            if x.shape() == y.shape() && (kind as u8) <= BinaryKind::Atan2 as u8 {
-                return Tensor::apply_pair(op.into(), x, y);
+            // A function that takes every float, on shapes that fit: the type of the result is plain.
+            if (kind as u8) <= BinaryKind::Atan2 as u8
+                && let Some(shape) = gt_ir::broadcast(x.shape(), y.shape())
+                && shape.checked_numel().is_some()
+            {
+                return Tensor::apply_known(op.into(), [x, y], &[], x.ty().with_shape(shape));
             }
             return Tensor::apply1(op, &[x, y], &[]);
+        }
+        if let (Arg::Tensor(x), Arg::Number(n)) = (&a, &b)
+            && x.dtype().is_float()
+            && (kind as u8) <= BinaryKind::Atan2 as u8
+        {
+            let op = Binary { kind, scalar: Side::Right };
+            return Tensor::apply_known(op.into(), [x], &[*n], x.ty());
         }
         Tensor::binary_promoted(kind, a, b)
     }

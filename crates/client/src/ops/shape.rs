@@ -428,6 +428,13 @@ impl Tensor {
             .into());
         }
         let a = axis(dim, first.rank() + 1)? as i64;
+        if (a as usize) < first.rank() && first.numel() > 0 {
+            // Behind one another along the axis after the new one; the joined axis is then cut in two.
+            let mut dims: Vec<i64> = first.shape().iter().map(|&d| d as i64).collect();
+            dims.insert(a as usize, tensors.len() as i64);
+            let joined = Tensor::cat(tensors, a)?;
+            return Ok(Tensor::apply1(Reshape { shape: infer_shape(&dims, joined.numel())? }, &[&joined], &[])?.named("Stack"));
+        }
         let wide: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(a)).collect::<Result<_>>()?;
         let refs: Vec<&Tensor> = wide.iter().collect();
         Ok(Tensor::cat(&refs, a)?.named("Stack"))

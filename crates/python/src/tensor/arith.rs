@@ -159,10 +159,14 @@ fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Resul
     }
 }
 
-fn alpha_of(alpha: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Scalar>> {
+/// The factor of the second operand; 1 needs none. Integers take an integer only.
+fn alpha_of(alpha: Option<&Bound<'_, PyAny>>, operands: &[Arg<'_>]) -> PyResult<Option<Scalar>> {
     match alpha {
         None => Ok(None),
         Some(a) => match crate::args::number(a) {
+            Some(s) if s.category() == 2 && !gt_client::ops::result_type(operands).is_float() => {
+                Err(PyRuntimeError::new_err("For integral input tensors, argument alpha must not be a floating point number."))
+            }
             Some(s) if s.as_f64() == 1.0 => Ok(None),
             Some(s) => Ok(Some(s)),
             None => Err(PyTypeError::new_err("alpha must be a Number")),
@@ -175,7 +179,8 @@ impl PyTensor {
     /// `self + alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
     fn add(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
-        let (operand, alpha, mut keep) = (Operand::require(other, "other")?, alpha_of(alpha)?, None);
+        let (operand, mut keep) = (Operand::require(other, "other")?, None);
+        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.t), operand.arg()])?;
         self.run(other.py(), |t| t.add(scaled(&operand, alpha, &mut keep)?))
     }
 
@@ -190,7 +195,8 @@ impl PyTensor {
     /// `self - alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
     fn sub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
-        let (operand, alpha, mut keep) = (Operand::require(other, "other")?, alpha_of(alpha)?, None);
+        let (operand, mut keep) = (Operand::require(other, "other")?, None);
+        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.t), operand.arg()])?;
         self.run(other.py(), |t| t.sub(scaled(&operand, alpha, &mut keep)?))
     }
 
@@ -211,7 +217,8 @@ impl PyTensor {
     /// `alpha`-scaled self taken from other: `other - alpha * self`.
     #[pyo3(signature = (other, *, alpha=None))]
     fn rsub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
-        let (operand, alpha) = (Operand::require(other, "other")?, alpha_of(alpha)?);
+        let operand = Operand::require(other, "other")?;
+        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.t), operand.arg()])?;
         self.run(other.py(), |t| {
             let t = match alpha {
                 Some(a) => t.mul(a)?,

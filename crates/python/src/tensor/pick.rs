@@ -22,10 +22,11 @@ fn masked_fill(t: &Tensor, mask: &Tensor, value: &Operand<'_>) -> gt_client::Res
     // The result keeps the tensor's dtype, whatever the value is.
     match value.arg() {
         gt_client::Arg::Number(n) => {
-            if n.category() > t.dtype().category() {
-                return Err(gt_client::Error::State(format!("value cannot be converted to type {} without overflow", t.dtype().long_name())));
-            }
-            let n = if t.dtype() == DType::Bool { Scalar::Bool(n.as_bool()) } else { n };
+            let n = match t.dtype().category() {
+                0 => Scalar::Bool(n.as_bool()),
+                1 => Scalar::I64(n.as_i64()),
+                _ => n,
+            };
             Tensor::select_by(mask, n, t)
         }
         gt_client::Arg::Tensor(v) if v.rank() == 0 => Tensor::select_by(mask, &v.to_dtype(t.dtype())?, t),
