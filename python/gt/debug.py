@@ -97,7 +97,8 @@ def _walk(tensors: list[Tensor]) -> list[dict[str, Any]]:
         node = waiting.pop()
         if node.sequence in nodes:
             continue
-        sources = [source for source, _ in node.next_functions]
+        # Leaves have no number of their own.
+        sources = [source if source is not None and source.sequence else None for source, _ in node.next_functions]
         inputs = [None if source is None else source.sequence for source in sources]
         name = node.name()
         nodes[node.sequence] = {"name": name, "op": _op(name), "sequence": node.sequence, "inputs": inputs}

@@ -2,6 +2,8 @@
 
 import itertools
 
+from method_cases import MORE
+
 FLOATS = ["float32", "float64", "float16", "bfloat16"]
 DTYPES = [*FLOATS, "int64", "int32", "int8", "uint8", "bool"]
 UNARY = """abs neg sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh
@@ -446,5 +448,5 @@ x = T.ones(2, requires_grad=True); r = (x + 1).requires_grad, (x > 0).requires_g
 
 CASES = [
     (program, program)
-    for program in dict.fromkeys([*unary(), *binary(), *scalars(), *reductions(), *casts(), *SPELLINGS])
+    for program in dict.fromkeys([*unary(), *binary(), *scalars(), *reductions(), *casts(), *SPELLINGS, *MORE])
 ]

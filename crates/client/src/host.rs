@@ -101,7 +101,11 @@ impl Tensor {
     /// The elements in row-major order: one round trip.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::DTYPE {
-            return Err(Error::Type(format!("the tensor holds {}, not {}", self.dtype().long_name(), T::DTYPE.long_name())));
+            return Err(Error::Type(format!(
+                "the tensor holds {}, not {}",
+                self.dtype().long_name(),
+                T::DTYPE.long_name()
+            )));
         }
         let host = self.read()?;
         Ok(host.bytes.chunks_exact(T::DTYPE.size()).map(T::get).collect())

@@ -124,7 +124,13 @@ fn lane_of(id: TensorId) -> Option<Arc<Lane>> {
 /// # Errors
 /// When no session can be started, or a wait for credits was interrupted (the instruction is recorded all the same).
 #[inline]
-pub(crate) fn record(op: Op, ins: &[&Value], scalars: &[Scalar], outs: usize, payload: Option<Bytes>) -> Result<TensorId> {
+pub(crate) fn record(
+    op: Op,
+    ins: &[&Value],
+    scalars: &[Scalar],
+    outs: usize,
+    payload: Option<Bytes>,
+) -> Result<TensorId> {
     let session = session()?;
     mine(|lane| {
         let mut ids = Ins::new();
@@ -202,7 +208,12 @@ fn cut_foreign(id: TensorId) -> Result<()> {
         Some(lane) => {
             let unsent = lane.pending.lock().first_unsent <= id.n();
             // Whoever sends right now has it on its way; the lock says when it is there.
-            if unsent { lane.cut(Cut::Foreign) } else { drop(lane.sending.lock()); Ok(()) }
+            if unsent {
+                lane.cut(Cut::Foreign)
+            } else {
+                drop(lane.sending.lock());
+                Ok(())
+            }
         }
         None => Ok(()),
     }
@@ -282,7 +293,8 @@ impl Lane {
         pending.first_unsent = pending.next;
         pending.upload_bytes = 0;
         let (instrs, frees) = (pending.window.instrs.capacity().min(LAST_CUT), pending.window.frees.len());
-        let fresh = Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
+        let fresh =
+            Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
         let window = std::mem::replace(&mut pending.window, fresh);
         Some(Window { eager, ..window })
     }
@@ -293,7 +305,12 @@ impl Lane {
         let Some(window) = self.take(cut) else { return Ok(()) };
         if let Some(print) = session.debug {
             let what = if window.eager { "early" } else { "whole" };
-            print(&format!("lane {} sends {} instructions, {} frees ({what})", self.number, window.instrs.len(), window.frees.len()));
+            print(&format!(
+                "lane {} sends {} instructions, {} frees ({what})",
+                self.number,
+                window.instrs.len(),
+                window.frees.len()
+            ));
         }
         let sent = if session.link.is_full() {
             blocking(|| session.link.send(window, &interrupted))

@@ -134,4 +134,3 @@ pub fn synchronize() -> Result<()> {
     let session = session()?;
     blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error)
 }
-

@@ -114,7 +114,12 @@ impl Tensor {
 
     /// [`Tensor::apply`] where the caller knows that the one output has type `ty`: nothing is left to infer.
     #[inline]
-    pub(crate) fn apply_known<const N: usize>(op: Op, ins: [&Tensor; N], scalars: &[Scalar], ty: TensorType) -> Result<Tensor> {
+    pub(crate) fn apply_known<const N: usize>(
+        op: Op,
+        ins: [&Tensor; N],
+        scalars: &[Scalar],
+        ty: TensorType,
+    ) -> Result<Tensor> {
         let mut values: SmallVec<[Value; 2]> = SmallVec::new();
         let mut tracked = false;
         for t in ins {

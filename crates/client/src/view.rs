@@ -72,7 +72,9 @@ impl View {
                 Op::Reshape(_) => Tensor::apply1(Reshape { shape: step.from.shape }, &[&part], &[])?,
                 Op::Permute(p) => Tensor::apply1(Permute { perm: inverse_permutation(&p.perm) }, &[&part], &[])?,
                 Op::Slice(s) => Tensor::apply1(UpdateSlice { steps: s.steps }, &[from, &part], &step.starts)?,
-                other => return Err(Error::State(format!("a view through {} cannot be written to", other.display_name()))),
+                other => {
+                    return Err(Error::State(format!("a view through {} cannot be written to", other.display_name())));
+                }
             };
         }
         Ok(part)
@@ -214,7 +216,9 @@ impl Tensor {
             return Ok(());
         }
         if self.is_leaf() && self.requires_grad() {
-            return Err(Error::State("a leaf Variable that requires grad is being used in an in-place operation.".into()));
+            return Err(Error::State(
+                "a leaf Variable that requires grad is being used in an in-place operation.".into(),
+            ));
         }
         if let Some(base) = self.base()
             && base.is_leaf()

@@ -243,6 +243,9 @@ mod tests {
         assert_eq!(allocator.memory().cached_bytes, 0);
         drop(c);
         allocator.trim();
-        assert_eq!(allocator.memory(), Memory { live_bytes: 0, peak_bytes: 8192, cached_bytes: 0, limit_bytes: 10_000 });
+        assert_eq!(
+            allocator.memory(),
+            Memory { live_bytes: 0, peak_bytes: 8192, cached_bytes: 0, limit_bytes: 10_000 }
+        );
     }
 }

@@ -45,7 +45,9 @@ pub struct CpuProgram {
 enum Prepared {
     Fused(Box<Fused>),
     /// The payload of the run it takes, if it is an upload.
-    Single { payload: usize },
+    Single {
+        payload: usize,
+    },
 }
 
 /// All that a step may use besides the values.
@@ -88,7 +90,8 @@ impl Engine for CpuEngine {
     }
 
     fn prepare(&mut self, plan: Arc<Plan>) -> CpuProgram {
-        let mut uploads = (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect::<Vec<_>>();
+        let mut uploads =
+            (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect::<Vec<_>>();
         uploads.sort_unstable();
         let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
         let steps = plan
@@ -156,9 +159,25 @@ fn fused_space(plan: &Plan, step: &Step) -> Option<gt_ir::Shape> {
             Some(shape_of(instr.outs[0]))
         }
         Op::Reduce(_) => Some(shape_of(instr.ins[0])),
-        Op::Iota(_) | Op::Random(_) | Op::Upload(_) | Op::ArgReduce(_) | Op::Scan(_) | Op::Sort(_) | Op::Matmul(_)
-        | Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_)
-        | Op::Concat(_) | Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => None,
+        Op::Iota(_)
+        | Op::Random(_)
+        | Op::Upload(_)
+        | Op::ArgReduce(_)
+        | Op::Scan(_)
+        | Op::Sort(_)
+        | Op::Matmul(_)
+        | Op::Reshape(_)
+        | Op::Permute(_)
+        | Op::Broadcast(_)
+        | Op::Slice(_)
+        | Op::UpdateSlice(_)
+        | Op::Pad(_)
+        | Op::Concat(_)
+        | Op::Take(_)
+        | Op::Put(_)
+        | Op::Gather(_)
+        | Op::Scatter(_)
+        | Op::Write(_) => None,
     }
 }
 

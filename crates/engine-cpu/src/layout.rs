@@ -40,11 +40,7 @@ impl Layout {
 
     /// Axis `i` becomes axis `perm[i]`.
     pub fn permute(&self, perm: &Steps) -> Self {
-        Layout {
-            shape: perm.map(|p| self.shape[p as usize]),
-            strides: perm.map(|p| self.strides[p as usize]),
-            ..*self
-        }
+        Layout { shape: perm.map(|p| self.shape[p as usize]), strides: perm.map(|p| self.strides[p as usize]), ..*self }
     }
 
     /// Repeats axes of extent 1 and adds axes in front; `shape` must be broadcastable to.
@@ -86,10 +82,8 @@ impl Layout {
         }
         // Match runs of old axes with runs of new axes of the same element count; inside an old run the
         // strides must nest as in a packed tensor.
-        let old: Vec<(usize, i64)> = (0..self.shape.rank())
-            .filter(|&a| self.shape[a] != 1)
-            .map(|a| (self.shape[a], self.strides[a]))
-            .collect();
+        let old: Vec<(usize, i64)> =
+            (0..self.shape.rank()).filter(|&a| self.shape[a] != 1).map(|a| (self.shape[a], self.strides[a])).collect();
         let mut strides = Steps::splat(shape.rank(), 0);
         let (mut o, mut n) = (0, 0);
         while n < shape.rank() {

@@ -168,7 +168,9 @@ impl Shared {
                 return;
             }
             let state = self.state.load(Ordering::Relaxed);
-            if !fresh(state) || self.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            if !fresh(state)
+                || self.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err()
+            {
                 continue;
             }
             last_run = state / RUN;

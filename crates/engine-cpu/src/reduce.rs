@@ -182,7 +182,9 @@ impl<C: Combine> RowsLoop for Rows<C> {
     #[inline(always)]
     unsafe fn run(src: *const u8, rows: usize, len: usize, partials: *mut u8) {
         // SAFETY: the caller gives `rows * len` elements and room for `rows` partials.
-        let (src, out) = unsafe { (from_raw_parts(src.cast::<C::Lane>(), rows * len), from_raw_parts_mut(partials.cast::<C::Lane>(), rows)) };
+        let (src, out) = unsafe {
+            (from_raw_parts(src.cast::<C::Lane>(), rows * len), from_raw_parts_mut(partials.cast::<C::Lane>(), rows))
+        };
         let (fours, rest) = out.as_chunks_mut::<4>();
         let four_rows = 4 * len;
         let done = fours.len() * four_rows;

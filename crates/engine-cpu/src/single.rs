@@ -28,7 +28,13 @@ struct Single<'a> {
 }
 
 /// Computes the results of a step's instruction. Its inputs are there and not poisoned.
-pub(crate) fn run(cx: &Context<'_>, step: &Step, instr: &Instr, payload: usize, slots: &mut Slots) -> Result<Results, Failure> {
+pub(crate) fn run(
+    cx: &Context<'_>,
+    step: &Step,
+    instr: &Instr,
+    payload: usize,
+    slots: &mut Slots,
+) -> Result<Results, Failure> {
     let single = Single { cx, step, instr, scalars: cx.plan.scalars(step.instrs[0], cx.immediates) };
     let pool = cx.pool;
     match &instr.op {
@@ -66,8 +72,12 @@ pub(crate) fn run(cx: &Context<'_>, step: &Step, instr: &Instr, payload: usize, 
             kernels::concat(pool, ins, outs[0], op.axis as usize);
             Ok(())
         }),
-        Op::Take(op) => single.make(slots, |ins, outs| kernels::take(pool, ins[0], ins[1], outs[0], op.axis as usize, op.wrap)),
-        Op::Gather(op) => single.make(slots, |ins, outs| kernels::gather(pool, ins[0], ins[1], outs[0], op.axis as usize)),
+        Op::Take(op) => {
+            single.make(slots, |ins, outs| kernels::take(pool, ins[0], ins[1], outs[0], op.axis as usize, op.wrap))
+        }
+        Op::Gather(op) => {
+            single.make(slots, |ins, outs| kernels::gather(pool, ins[0], ins[1], outs[0], op.axis as usize))
+        }
         Op::UpdateSlice(op) => single.update_slice(slots, op),
         Op::Put(op) => {
             single.update(slots, |ins, out| kernels::put(pool, ins[1], ins[2], out, op.axis as usize, op.mode, op.wrap))
@@ -108,17 +118,24 @@ impl Single<'_> {
     }
 
     /// Fresh results, filled by a kernel.
-    fn make(&self, slots: &Slots, kernel: impl FnOnce(&[Src], &[Dst]) -> Result<(), Failure>) -> Result<Results, Failure> {
+    fn make(
+        &self,
+        slots: &Slots,
+        kernel: impl FnOnce(&[Src], &[Dst]) -> Result<(), Failure>,
+    ) -> Result<Results, Failure> {
         let results: Results =
             (0..self.instr.outs.len()).map(|i| self.fresh(self.out_type(i))).collect::<Result<_, _>>()?;
-        let outs: SmallVec<[Dst; 2]> =
-            results.iter().map(|b| Dst { ptr: b.storage.ptr(), layout: b.layout }).collect();
+        let outs: SmallVec<[Dst; 2]> = results.iter().map(|b| Dst { ptr: b.storage.ptr(), layout: b.layout }).collect();
         kernel(&self.sources(slots), &outs)?;
         Ok(results)
     }
 
     /// The first operand with a part of it changed by a kernel (SINGLE-1).
-    fn update(&self, slots: &mut Slots, kernel: impl FnOnce(&[Src], Dst) -> Result<(), Failure>) -> Result<Results, Failure> {
+    fn update(
+        &self,
+        slots: &mut Slots,
+        kernel: impl FnOnce(&[Src], Dst) -> Result<(), Failure>,
+    ) -> Result<Results, Failure> {
         let sources = self.sources(slots);
         let slot = self.instr.ins[0].0 as Slot;
         if self.step.takes.contains(&slot)
@@ -181,7 +198,8 @@ impl Single<'_> {
         let starts: SmallVec<[i64; 8]> = self.scalars.iter().map(|s| s.as_i64()).collect();
         layout.slice(sizes, &starts, steps).ok_or_else(|| {
             let (name, shape) = (self.instr.op.display_name(), layout.shape);
-            let message = format!("{name}: {sizes} elements from {starts:?} on, {steps} apart, do not fit shape {shape}");
+            let message =
+                format!("{name}: {sizes} elements from {starts:?} on, {steps} apart, do not fit shape {shape}");
             Failure::new(FailureKind::Value, message)
         })
     }

@@ -83,7 +83,8 @@ fn fusion_threads_and_strides_do_not_matter() {
                     let mut engine = engine(threads);
                     let (b, outs) = program(ty, axes, is_turned);
                     let inputs = upload(&mut engine, if is_turned { &turned } else { &packed });
-                    let outcome = run_plan(&mut engine, &b.finish(&outs, grouping), inputs.into_iter().map(Ok).collect());
+                    let outcome =
+                        run_plan(&mut engine, &b.finish(&outs, grouping), inputs.into_iter().map(Ok).collect());
                     let got: Vec<Vec<u8>> = outs.iter().map(|&slot| outcome.read(slot).bytes).collect();
                     let expected = expected.get_or_insert_with(|| got.clone());
                     for (i, (got, expected)) in got.iter().zip(&*expected).enumerate() {
@@ -129,7 +130,8 @@ fn large_reductions_are_the_same_on_any_number_of_threads() {
 /// A product is the same from permuted operands and on any number of threads.
 #[test]
 fn products_do_not_depend_on_strides_or_threads() {
-    let (a, b) = (values(TensorType::new(DType::F32, &[130, 257]), 5), values(TensorType::new(DType::F32, &[257, 190]), 6));
+    let (a, b) =
+        (values(TensorType::new(DType::F32, &[130, 257]), 5), values(TensorType::new(DType::F32, &[257, 190]), 6));
     let (at, bt) = (reversed(&a), reversed(&b));
     let run = |threads: usize, turned: bool| {
         let mut engine = engine(threads);

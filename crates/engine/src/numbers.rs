@@ -37,7 +37,9 @@ pub fn floats(tensor: &HostTensor) -> Vec<f64> {
         DType::BF16 => chunks(bytes).map(|c| bf16::from_le_bytes(c).to_f64()).collect(),
         DType::F32 => chunks(bytes).map(|c| f32::from_le_bytes(c) as f64).collect(),
         DType::F64 => chunks(bytes).map(f64::from_le_bytes).collect(),
-        dtype @ (DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64) => panic!("{dtype} is not a float dtype"),
+        dtype @ (DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64) => {
+            panic!("{dtype} is not a float dtype")
+        }
     }
 }
 
@@ -78,7 +80,9 @@ pub fn from_floats(ty: TensorType, values: &[f64]) -> HostTensor {
             DType::BF16 => bytes.extend(bf16::from_f32(v as f32).to_le_bytes()),
             DType::F32 => bytes.extend((v as f32).to_le_bytes()),
             DType::F64 => bytes.extend(v.to_le_bytes()),
-            dtype @ (DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64) => panic!("{dtype} is not a float dtype"),
+            dtype @ (DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64) => {
+                panic!("{dtype} is not a float dtype")
+            }
         }
     }
     HostTensor { ty, bytes }

@@ -24,7 +24,12 @@ use crate::stepwise::{self, StepwiseProgram};
 
 /// What an instruction computes. The inputs must be such that `infer` accepts them, and `scalars` as many as
 /// the op says.
-pub fn evaluate(op: &Op, ins: &[&HostTensor], scalars: &[Scalar], payload: Option<&Bytes>) -> Result<Vec<HostTensor>, Failure> {
+pub fn evaluate(
+    op: &Op,
+    ins: &[&HostTensor],
+    scalars: &[Scalar],
+    payload: Option<&Bytes>,
+) -> Result<Vec<HostTensor>, Failure> {
     let types: Vec<TensorType> = ins.iter().map(|t| t.ty).collect();
     let outs = op.primitive().infer(&types).map_err(|e| Failure::new(FailureKind::Internal, e.to_string()))?;
     let one = |tensor: HostTensor| vec![tensor];
@@ -117,7 +122,10 @@ impl Reference {
             return Ok(());
         }
         let limit = self.meter.limit;
-        Err(Failure::new(FailureKind::Memory, format!("out of memory: {wanted} bytes wanted, {live} of {limit} in use")))
+        Err(Failure::new(
+            FailureKind::Memory,
+            format!("out of memory: {wanted} bytes wanted, {live} of {limit} in use"),
+        ))
     }
 }
 

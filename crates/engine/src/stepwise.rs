@@ -55,8 +55,11 @@ pub(crate) fn run<B: Buffer>(program: &StepwiseProgram, run: Run<B>, compute: Co
     for step in &plan.steps {
         for &index in &step.instrs {
             let instr = &plan.instrs[index as usize];
-            let ins: Vec<Value<B>> =
-                instr.ins.iter().map(|id| values[id.0 as usize].clone().expect("PLAN-1: a slot is defined before it is used")).collect();
+            let ins: Vec<Value<B>> = instr
+                .ins
+                .iter()
+                .map(|id| values[id.0 as usize].clone().expect("PLAN-1: a slot is defined before it is used"))
+                .collect();
             let outs = match &instr.op {
                 Op::Write(_) => write(&ins, &*run.sink),
                 op => match ins.iter().find_map(|v| v.as_ref().err()) {

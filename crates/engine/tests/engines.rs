@@ -43,7 +43,8 @@ fn reference_engine_fails_what_does_not_fit_its_limit() {
         let small = builder.one(fill(100), &[], &[1.into()]);
         let large = builder.one(fill(200), &[], &[1.into()]);
         let fits = builder.one(fill(100), &[], &[1.into()]);
-        let outcome = conformance::run_plan(&mut engine, &builder.finish(&[small, large, fits], Grouping::Fused), Vec::new());
+        let outcome =
+            conformance::run_plan(&mut engine, &builder.finish(&[small, large, fits], Grouping::Fused), Vec::new());
         assert_eq!(outcome.failure(large).kind, FailureKind::Memory);
         assert_eq!(outcome.failure(large).op, "fill");
         assert_eq!((engine.memory().live_bytes, engine.memory().peak_bytes), (800, 800));
@@ -111,7 +112,9 @@ fn the_suite_catches_wrong_engines() {
     within(LIMIT, || {
         let add_for_sub = |plan: &mut Plan| {
             replace(plan, |op| match op {
-                Op::Binary(b) if b.kind == BinaryKind::Sub => Some(Binary { kind: BinaryKind::Add, ..b.clone() }.into()),
+                Op::Binary(b) if b.kind == BinaryKind::Sub => {
+                    Some(Binary { kind: BinaryKind::Add, ..b.clone() }.into())
+                }
                 _ => None,
             })
         };
@@ -136,7 +139,9 @@ fn the_suite_catches_wrong_engines() {
         caught(unpublished, conformance::op_table);
         let exact_ops_by_detour = |plan: &mut Plan| {
             replace(plan, |op| match op {
-                Op::Binary(b) if b.kind == BinaryKind::Max => Some(Binary { kind: BinaryKind::Min, scalar: Side::None }.into()),
+                Op::Binary(b) if b.kind == BinaryKind::Max => {
+                    Some(Binary { kind: BinaryKind::Min, scalar: Side::None }.into())
+                }
                 _ => None,
             })
         };

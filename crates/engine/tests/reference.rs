@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gt_engine::conformance::{self, within};
 use gt_engine::Reference;
+use gt_engine::conformance::{self, within};
 
 const LIMIT: Duration = Duration::from_secs(120);
 

@@ -100,7 +100,9 @@ impl Config {
             None | Some("auto" | "cpu") => Backend::Cpu,
             Some("reference") => Backend::Reference,
             Some("cuda") => {
-                return Err(Error::Value("GT_BACKEND=cuda: this build of GT has no CUDA engine; use auto, cpu or reference".into()));
+                return Err(Error::Value(
+                    "GT_BACKEND=cuda: this build of GT has no CUDA engine; use auto, cpu or reference".into(),
+                ));
             }
             Some(other) => return Err(wrong("GT_BACKEND", other, "auto, cpu, cuda or reference")),
         };

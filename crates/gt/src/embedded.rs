@@ -35,9 +35,10 @@ fn read_error(e: ReadError) -> WaitError {
     match e {
         ReadError::Interrupted => WaitError::Interrupted,
         ReadError::Failed(failure) => WaitError::Failed((*failure).clone()),
-        ReadError::Stopped => {
-            WaitError::Failed(gt_ir::Failure::new(gt_ir::FailureKind::WorkerLost, "the embedded worker has been shut down"))
-        }
+        ReadError::Stopped => WaitError::Failed(gt_ir::Failure::new(
+            gt_ir::FailureKind::WorkerLost,
+            "the embedded worker has been shut down",
+        )),
     }
 }
 

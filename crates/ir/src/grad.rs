@@ -84,7 +84,11 @@ impl GradCx<'_> {
 
     /// Input `i`, which [`crate::Primitive::saves`] asked for.
     pub fn input(&self, i: usize) -> Result<Val, OpError> {
-        self.saved_ins.get(i).copied().flatten().ok_or_else(|| OpError::argument("a gradient rule reads an input it did not save"))
+        self.saved_ins
+            .get(i)
+            .copied()
+            .flatten()
+            .ok_or_else(|| OpError::argument("a gradient rule reads an input it did not save"))
     }
 
     /// Output `i`, which [`crate::Primitive::saves`] asked for.

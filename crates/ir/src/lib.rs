@@ -34,8 +34,8 @@ pub use dtype::DType;
 pub use error::OpError;
 pub use failure::{Failure, FailureKind};
 pub use grad::{Emit, GradCx, Grads, Operand, Saves, Val};
-pub use host::HostTensor;
 pub use hash::{Digest, StreamHasher, WindowHash};
+pub use host::HostTensor;
 pub use instr::{Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};
 pub use op::{Op, OpKind};
 pub use primitive::{

@@ -78,7 +78,7 @@ macro_rules! table {
             }
 
             /// Feeds the op and its attributes to the hash.
-            pub fn hash(&self, h: &mut StreamHasher) {
+            pub fn feed(&self, h: &mut StreamHasher) {
                 h.word(self.kind() as u64);
                 match self { $(Op::$name(op) => Attrs::hash(op, h)),* }
             }

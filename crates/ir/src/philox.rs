@@ -18,12 +18,7 @@ pub fn rounds(mut ctr: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let p0 = MULTIPLIERS[0] as u64 * ctr[0] as u64;
         let p1 = MULTIPLIERS[1] as u64 * ctr[2] as u64;
-        ctr = [
-            (p1 >> 32) as u32 ^ ctr[1] ^ key[0],
-            p1 as u32,
-            (p0 >> 32) as u32 ^ ctr[3] ^ key[1],
-            p0 as u32,
-        ];
+        ctr = [(p1 >> 32) as u32 ^ ctr[1] ^ key[0], p1 as u32, (p0 >> 32) as u32 ^ ctr[3] ^ key[1], p0 as u32];
         key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
     }
     ctr
@@ -85,7 +80,7 @@ pub fn normal_f32(seed: u64, ordinal: u64, e: u64) -> f64 {
     let b = block(seed, ordinal, e / 4);
     let i = (e % 4) as usize & !1;
     let (x, y) = normal_pair(unit_f32(b[i]) as f64, unit_f32(b[i + 1]) as f64);
-    if e % 2 == 0 { x } else { y }
+    if e.is_multiple_of(2) { x } else { y }
 }
 
 /// Element `e` of a double-precision normal draw: the pair `e & !1, e | 1`.
@@ -93,7 +88,7 @@ pub fn normal_f64(seed: u64, ordinal: u64, e: u64) -> f64 {
     let u = unit_f64(word64(seed, ordinal, e & !1));
     let v = unit_f64(word64(seed, ordinal, e | 1));
     let (x, y) = normal_pair(u, v);
-    if e % 2 == 0 { x } else { y }
+    if e.is_multiple_of(2) { x } else { y }
 }
 
 #[cfg(test)]
@@ -104,10 +99,7 @@ mod tests {
     #[test]
     fn known_answers() {
         assert_eq!(rounds([0; 4], [0; 2]), [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
-        assert_eq!(
-            rounds([u32::MAX; 4], [u32::MAX; 2]),
-            [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]
-        );
+        assert_eq!(rounds([u32::MAX; 4], [u32::MAX; 2]), [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
         assert_eq!(
             rounds([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0]),
             [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]

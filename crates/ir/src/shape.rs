@@ -44,10 +44,7 @@ impl<T: Copy + Default> Dims<T> {
     /// A list of the given numbers, or an error when there are too many.
     pub fn try_new(dims: &[T]) -> Result<Self, OpError> {
         if dims.len() > MAX_RANK {
-            return Err(OpError::shape(format!(
-                "a tensor may have at most {MAX_RANK} dimensions, got {}",
-                dims.len()
-            )));
+            return Err(OpError::shape(format!("a tensor may have at most {MAX_RANK} dimensions, got {}", dims.len())));
         }
         Ok(Self::new(dims))
     }

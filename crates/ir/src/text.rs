@@ -182,8 +182,7 @@ impl FromStr for Instr {
             outs.push(p.id()?);
         }
         let name = p.word()?;
-        let kind =
-            crate::OpKind::from_name(name).ok_or_else(|| p.error(format!("no op is called '{name}'")))?;
+        let kind = crate::OpKind::from_name(name).ok_or_else(|| p.error(format!("no op is called '{name}'")))?;
         p.expect("(")?;
         let mut ins = Ins::new();
         while !p.accept(")") {

@@ -73,7 +73,15 @@ fn question(instr: &Instr, ins: &[TensorType]) {
     };
     let (saved_ins, saved_outs) = (keep(ins, saves.ins), keep(&outs, saves.outs));
     let grads: Vec<_> = outs.iter().map(|t| t.dtype.is_float().then(|| types.put(*t))).collect();
-    let cx = GradCx { ins, outs: &outs, scalars: &instr.scalars, grads: &grads, saved_ins: &saved_ins, saved_outs: &saved_outs, needs };
+    let cx = GradCx {
+        ins,
+        outs: &outs,
+        scalars: &instr.scalars,
+        grads: &grads,
+        saved_ins: &saved_ins,
+        saved_outs: &saved_outs,
+        needs,
+    };
     // A rule may refuse (a rank or a size that its detour cannot have), it may not panic.
     if let Ok(found) = primitive.grad(&cx, &mut types) {
         assert_eq!(found.len(), ins.len(), "{instr}: one gradient per input");

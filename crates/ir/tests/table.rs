@@ -42,7 +42,8 @@ fn every_sample_survives_both_forms() {
 #[test]
 fn scalars_of_every_kind_survive_both_forms() {
     let (mut instr, _) = sample_instrs().remove(0);
-    let numbers = [0.0, -0.0, 1.5, -1e-300, 5e-324, 1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 3.0];
+    let numbers =
+        [0.0, -0.0, 1.5, -1e-300, 5e-324, 1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 3.0];
     let odd_nan = f64::from_bits(0x7ff0_0000_0000_0001);
     let mut scalars: Scalars = numbers.iter().chain([&odd_nan]).map(|&f| Scalar::F64(f)).collect();
     scalars.extend([i64::MIN, -1, 0, 1, i64::MAX].map(Scalar::I64));
@@ -58,7 +59,10 @@ fn windows_survive_the_binary_form() {
     for (n, eager) in [(0, false), (1, true), (instrs.len(), false)] {
         let window = Window {
             instrs: instrs[..n].to_vec(),
-            uploads: (0..n as u32).step_by(100).map(|instr| Payload { instr, bytes: Bytes::from(vec![instr as u8; instr as usize]) }).collect(),
+            uploads: (0..n as u32)
+                .step_by(100)
+                .map(|instr| Payload { instr, bytes: Bytes::from(vec![instr as u8; instr as usize]) })
+                .collect(),
             frees: (0..n as u64).map(|i| TensorId(i * i * 1_000_003)).collect(),
             eager,
         };
@@ -101,12 +105,26 @@ fn every_row_has_samples() {
     }
     for dtype in DType::ALL {
         for &kind in UnaryKind::ALL {
-            assert_eq!(seen.contains(&(kind.name(), dtype)), kind.row().accepts.takes(dtype), "{} in {dtype}", kind.name());
+            assert_eq!(
+                seen.contains(&(kind.name(), dtype)),
+                kind.row().accepts.takes(dtype),
+                "{} in {dtype}",
+                kind.name()
+            );
             let row = kind.row();
-            assert!(row.i64.is_some() || !row.accepts.takes(DType::I64), "{} takes integers but has no function of them", kind.name());
+            assert!(
+                row.i64.is_some() || !row.accepts.takes(DType::I64),
+                "{} takes integers but has no function of them",
+                kind.name()
+            );
         }
         for &kind in BinaryKind::ALL {
-            assert_eq!(seen.contains(&(kind.name(), dtype)), kind.row().accepts.takes(dtype), "{} in {dtype}", kind.name());
+            assert_eq!(
+                seen.contains(&(kind.name(), dtype)),
+                kind.row().accepts.takes(dtype),
+                "{} in {dtype}",
+                kind.name()
+            );
         }
         for &kind in CompareKind::ALL {
             assert!(seen.contains(&(kind.name(), dtype)), "{} in {dtype}", kind.name());
@@ -146,7 +164,7 @@ fn display_names_tell_ops_apart() {
 fn hashes_of_ops_differ_exactly_when_the_ops_do() {
     let digest = |op: &Op| {
         let mut h = StreamHasher::default();
-        op.hash(&mut h);
+        op.feed(&mut h);
         h.finish()
     };
     let mut seen: Vec<(Op, gt_ir::WindowHash)> = Vec::new();
@@ -178,7 +196,12 @@ fn gradients_have_the_types_of_their_inputs() {
     }
 }
 
-fn gradient_types(instr: &Instr, ins: &[TensorType], outs: &[TensorType], needs: u64) -> Result<Vec<(usize, TensorType)>, gt_ir::OpError> {
+fn gradient_types(
+    instr: &Instr,
+    ins: &[TensorType],
+    outs: &[TensorType],
+    needs: u64,
+) -> Result<Vec<(usize, TensorType)>, gt_ir::OpError> {
     let mut types = TypesOnly::default();
     let saves = instr.op.primitive().saves(needs);
     let mut keep = |tys: &[TensorType], mask: u64| -> Vec<Option<gt_ir::Val>> {
@@ -186,7 +209,15 @@ fn gradient_types(instr: &Instr, ins: &[TensorType], outs: &[TensorType], needs:
     };
     let (saved_ins, saved_outs) = (keep(ins, saves.ins), keep(outs, saves.outs));
     let grads: Vec<_> = outs.iter().map(|t| t.dtype.is_float().then(|| types.put(*t))).collect();
-    let cx = GradCx { ins, outs, scalars: &instr.scalars, grads: &grads, saved_ins: &saved_ins, saved_outs: &saved_outs, needs };
+    let cx = GradCx {
+        ins,
+        outs,
+        scalars: &instr.scalars,
+        grads: &grads,
+        saved_ins: &saved_ins,
+        saved_outs: &saved_outs,
+        needs,
+    };
     let found = instr.op.primitive().grad(&cx, &mut types)?;
     assert_eq!(found.len(), ins.len(), "{instr}: one gradient per input");
     Ok(found.iter().enumerate().filter_map(|(i, v)| v.map(|v| (i, gt_ir::Emit::ty(&types, v)))).collect())

@@ -123,7 +123,7 @@ impl Canonicalizer {
         let mut payloads = window.uploads.iter();
 
         for (at, instr) in window.instrs.iter().enumerate() {
-            instr.op.hash(&mut hasher);
+            instr.op.feed(&mut hasher);
             let (ins, outs, scalars) = (instr.ins.len(), instr.outs.len(), instr.scalars.len());
             let scope = (instr.scope.0 as u64) << 32;
             if ins < 128 && outs < 256 && scalars < 256 {

@@ -69,7 +69,7 @@ impl<'py> Operand<'py> {
             return Ok(Some(Operand::Number(n)));
         }
         if value.hasattr("__array_interface__")? {
-            return Ok(Some(Operand::Made(crate::create::from_any(value, None)?)));
+            return Ok(Some(Operand::Made(crate::data::from_any(value, None)?)));
         }
         Ok(None)
     }
@@ -119,7 +119,11 @@ pub fn sequence(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 
 /// One int or several.
 pub fn int_or_ints(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    if value.is_instance_of::<PyTuple>() || value.is_instance_of::<PyList>() { sequence(value) } else { Ok(vec![int(value)?]) }
+    if value.is_instance_of::<PyTuple>() || value.is_instance_of::<PyList>() {
+        sequence(value)
+    } else {
+        Ok(vec![int(value)?])
+    }
 }
 
 /// `dim` and NumPy's `axis` are one argument; none means all.
@@ -150,7 +154,9 @@ pub fn shape(dims: &[i64]) -> PyResult<Vec<usize>> {
     dims.iter()
         .map(|&d| {
             usize::try_from(d).map_err(|_| {
-                pyo3::exceptions::PyRuntimeError::new_err(format!("Trying to create tensor with negative dimension {d}: {dims:?}"))
+                pyo3::exceptions::PyRuntimeError::new_err(format!(
+                    "Trying to create tensor with negative dimension {d}: {dims:?}"
+                ))
             })
         })
         .collect()
@@ -168,7 +174,10 @@ pub fn tensors(value: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
             let v = v?;
             match v.cast::<PyTensor>() {
                 Ok(t) => Ok(t.get().t.clone()),
-                Err(_) => Err(PyTypeError::new_err(format!("expected Tensor as element {i}, but got {}", v.get_type().name()?))),
+                Err(_) => Err(PyTypeError::new_err(format!(
+                    "expected Tensor as element {i}, but got {}",
+                    v.get_type().name()?
+                ))),
             }
         })
         .collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gt_client::autograd::{
-    self, BackwardOptions, CustomBackward, Hook, HookId, Node, grad_enabled, set_grad_enabled,
+    self, BackwardOptions, CustomBackward, Hook, HookId, NextStep, Node, grad_enabled, set_grad_enabled,
 };
 use gt_client::{Error, Tensor};
 use parking_lot::Mutex;
@@ -80,45 +80,67 @@ impl HookHandle {
     }
 }
 
-/// A node of the tape: what `x.grad_fn` shows.
+/// A node of the tape: what `x.grad_fn` shows, or where a leaf collects.
 #[pyclass(frozen, name = "Node", module = "gt.autograd")]
-pub struct PyNode(pub Arc<Node>);
+pub struct PyNode(NextStep);
+
+impl PyNode {
+    /// The node of a tensor that is not a leaf.
+    pub fn new(node: Arc<Node>) -> Self {
+        PyNode(NextStep::Node(node, 0))
+    }
+
+    fn address(&self) -> usize {
+        match &self.0 {
+            NextStep::Node(node, _) => Arc::as_ptr(node) as usize,
+            NextStep::Leaf(slot) => Arc::as_ptr(slot) as usize,
+        }
+    }
+}
 
 #[pymethods]
 impl PyNode {
     /// What the node computes the gradient of.
     fn name(&self) -> String {
-        self.0.name()
+        match &self.0 {
+            NextStep::Node(node, _) => node.name(),
+            NextStep::Leaf(_) => "AccumulateGrad".into(),
+        }
     }
 
     fn __repr__(&self) -> String {
-        format!("<{}>", self.0.name())
+        format!("<{}>", self.name())
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyNode>().is_ok_and(|n| Arc::ptr_eq(&n.get().0, &self.0))
+        other.cast::<PyNode>().is_ok_and(|n| n.get().address() == self.address())
     }
 
     fn __hash__(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        self.address()
     }
 
-    /// The nodes its inputs came from, each with a position.
+    /// Where the gradients of its inputs go: nodes, each with the position of its output.
     #[getter]
     fn next_functions(&self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
-        let next: Vec<(Option<Py<PyNode>>, u32)> = self
-            .0
-            .next_nodes()
-            .into_iter()
-            .map(|n| Ok((n.map(|n| Py::new(py, PyNode(n))).transpose()?, 0)))
-            .collect::<PyResult<_>>()?;
-        Ok(PyTuple::new(py, next)?.unbind())
+        let steps = match &self.0 {
+            NextStep::Node(node, _) => node.next_steps(),
+            NextStep::Leaf(_) => Vec::new(),
+        };
+        let next = steps.into_iter().map(|step| {
+            let position = if let Some(NextStep::Node(_, i)) = &step { *i } else { 0 };
+            Ok((step.map(|s| Py::new(py, PyNode(s))).transpose()?, position))
+        });
+        Ok(PyTuple::new(py, next.collect::<PyResult<Vec<_>>>()?)?.unbind())
     }
 
-    /// The order in which it was recorded.
+    /// The order in which it was recorded; a leaf stands before all.
     #[getter]
     fn sequence(&self) -> u64 {
-        self.0.sequence()
+        match &self.0 {
+            NextStep::Node(node, _) => node.sequence(),
+            NextStep::Leaf(_) => 0,
+        }
     }
 }
 
@@ -134,7 +156,13 @@ fn optional_tensors(value: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Tensor>>> {
 }
 
 /// A backward pass that collects into `inputs` only.
-pub fn backward_into(py: Python<'_>, roots: Vec<Tensor>, grads: Vec<Option<Tensor>>, inputs: &Bound<'_, PyAny>, options: BackwardOptions) -> PyResult<()> {
+pub fn backward_into(
+    py: Python<'_>,
+    roots: Vec<Tensor>,
+    grads: Vec<Option<Tensor>>,
+    inputs: &Bound<'_, PyAny>,
+    options: BackwardOptions,
+) -> PyResult<()> {
     let inputs = if inputs.is_instance_of::<PyTensor>() {
         vec![inputs.cast::<PyTensor>()?.get().t.clone()]
     } else {
@@ -156,7 +184,12 @@ pub fn backward_into(py: Python<'_>, roots: Vec<Tensor>, grads: Vec<Option<Tenso
 /// Collects gradients of several tensors into their leaves.
 #[pyfunction]
 #[pyo3(signature = (tensors, grads, retain_graph=false, create_graph=false))]
-fn backward(tensors: &Bound<'_, PyAny>, grads: &Bound<'_, PyAny>, retain_graph: bool, create_graph: bool) -> PyResult<()> {
+fn backward(
+    tensors: &Bound<'_, PyAny>,
+    grads: &Bound<'_, PyAny>,
+    retain_graph: bool,
+    create_graph: bool,
+) -> PyResult<()> {
     mark(tensors.py());
     let (roots, grads) = (args::tensors(tensors)?, optional_tensors(grads)?);
     autograd::backward(&roots, &grads, BackwardOptions { retain_graph, create_graph }).or_raise()
@@ -165,7 +198,14 @@ fn backward(tensors: &Bound<'_, PyAny>, grads: &Bound<'_, PyAny>, retain_graph: 
 /// Gradients of `outputs` with respect to `inputs`.
 #[pyfunction]
 #[pyo3(signature = (outputs, grad_outputs, inputs, retain_graph=false, create_graph=false, allow_unused=false))]
-fn autograd_grad(outputs: &Bound<'_, PyAny>, grad_outputs: &Bound<'_, PyAny>, inputs: &Bound<'_, PyAny>, retain_graph: bool, create_graph: bool, allow_unused: bool) -> PyResult<Vec<Option<PyTensor>>> {
+fn autograd_grad(
+    outputs: &Bound<'_, PyAny>,
+    grad_outputs: &Bound<'_, PyAny>,
+    inputs: &Bound<'_, PyAny>,
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> PyResult<Vec<Option<PyTensor>>> {
     mark(outputs.py());
     let (roots, grads, inputs) = (args::tensors(outputs)?, optional_tensors(grad_outputs)?, args::tensors(inputs)?);
     let options = BackwardOptions { retain_graph, create_graph };
@@ -203,7 +243,14 @@ impl CustomBackward for PythonBackward {
 /// Ties tensors that Python code computed without tracking to its backward pass.
 #[pyfunction]
 #[pyo3(signature = (name, inputs, outputs, differentiable, backward, release=None))]
-fn custom_node(name: String, inputs: &Bound<'_, PyAny>, outputs: &Bound<'_, PyAny>, differentiable: Vec<bool>, backward: Py<PyAny>, release: Option<Py<PyAny>>) -> PyResult<Vec<PyTensor>> {
+fn custom_node(
+    name: String,
+    inputs: &Bound<'_, PyAny>,
+    outputs: &Bound<'_, PyAny>,
+    differentiable: Vec<bool>,
+    backward: Py<PyAny>,
+    release: Option<Py<PyAny>>,
+) -> PyResult<Vec<PyTensor>> {
     let (ins, outs) = (args::tensors(inputs)?, args::tensors(outputs)?);
     let refs: Vec<&Tensor> = ins.iter().collect();
     let function = Box::new(PythonBackward { backward, release });
@@ -227,7 +274,13 @@ fn captured(tensors: &Bound<'_, PyAny>, since: u64) -> PyResult<Vec<PyTensor>> {
 
 /// Gradients of `roots` with respect to the stand-ins that `captured` gave for the same piece of the tape.
 #[pyfunction]
-fn grad_of_piece(roots: &Bound<'_, PyAny>, grads: &Bound<'_, PyAny>, edges: &Bound<'_, PyAny>, since: u64, create_graph: bool) -> PyResult<Vec<Option<PyTensor>>> {
+fn grad_of_piece(
+    roots: &Bound<'_, PyAny>,
+    grads: &Bound<'_, PyAny>,
+    edges: &Bound<'_, PyAny>,
+    since: u64,
+    create_graph: bool,
+) -> PyResult<Vec<Option<PyTensor>>> {
     mark(roots.py());
     let (roots, grads, edges) = (args::tensors(roots)?, optional_tensors(grads)?, args::tensors(edges)?);
     let found = autograd::grad_of_piece(&roots, &grads, &edges, since, create_graph).or_raise()?;

@@ -89,6 +89,16 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     macro_rules! add {
         ($($f:ident),*) => { $(m.add_function(wrap_pyfunction!($f, m)?)?;)* };
     }
-    add!(worker_stats, synchronize, cut, empty_cache, set_num_threads, get_num_threads, memory_allocated, max_memory_allocated, _shutdown);
+    add!(
+        worker_stats,
+        synchronize,
+        cut,
+        empty_cache,
+        set_num_threads,
+        get_num_threads,
+        memory_allocated,
+        max_memory_allocated,
+        _shutdown
+    );
     Ok(())
 }

@@ -84,7 +84,10 @@ pub fn extract(value: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(i) = value.extract::<i64>() {
         return Device::checked("cuda", Some(i));
     }
-    Err(PyTypeError::new_err(format!("device must be a string, an index or a gt.device, not {}", value.get_type().name()?)))
+    Err(PyTypeError::new_err(format!(
+        "device must be a string, an index or a gt.device, not {}",
+        value.get_type().name()?
+    )))
 }
 
 /// The same for an argument that may be missing.

@@ -133,18 +133,25 @@ impl PyTensor {
 /// A tensor from an object with `__dlpack__`, or from a capsule: a copy, taken now.
 #[pyfunction]
 #[pyo3(signature = (ext_tensor, *, device=None, copy=None))]
-fn from_dlpack(ext_tensor: &Bound<'_, PyAny>, device: Option<&Bound<'_, PyAny>>, copy: Option<bool>) -> PyResult<PyTensor> {
+fn from_dlpack(
+    ext_tensor: &Bound<'_, PyAny>,
+    device: Option<&Bound<'_, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<PyTensor> {
     let py = ext_tensor.py();
     let _ = (crate::device::optional(device)?, copy);
     mark(py);
     if let Ok(t) = ext_tensor.cast::<PyTensor>() {
         return Ok(t.get().like(t.get().t.detach().alias().or_raise()?));
     }
-    let capsule = if ext_tensor.hasattr("__dlpack__")? { ext_tensor.call_method0("__dlpack__")? } else { ext_tensor.clone() };
+    let capsule =
+        if ext_tensor.hasattr("__dlpack__")? { ext_tensor.call_method0("__dlpack__")? } else { ext_tensor.clone() };
     // SAFETY: the capsule's name says it holds a managed tensor nobody consumed; it is renamed before it is deleted.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule.as_ptr(), NAME.as_ptr()) != 1 {
-            return Err(PyTypeError::new_err("expected an object with __dlpack__ or a capsule that was not used before"));
+            return Err(PyTypeError::new_err(
+                "expected an object with __dlpack__ or a capsule that was not used before",
+            ));
         }
         let managed = ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr()) as *mut DlManaged;
         let made = import(&(*managed).tensor);
@@ -161,9 +168,14 @@ fn from_dlpack(ext_tensor: &Bound<'_, PyAny>, device: Option<&Bound<'_, PyAny>>,
 unsafe fn import(t: &DlTensor) -> PyResult<PyTensor> {
     // 1 is the CPU, 3 and 13 are pinned memory the CPU can read.
     if !matches!(t.device.kind, 1 | 3 | 13) {
-        return Err(PyBufferError::new_err(format!("DLPack device type {} cannot be read by this worker; move the tensor to the CPU first", t.device.kind)));
+        return Err(PyBufferError::new_err(format!(
+            "DLPack device type {} cannot be read by this worker; move the tensor to the CPU first",
+            t.device.kind
+        )));
     }
-    let dtype = dtype_of(&t.dtype).ok_or_else(|| PyTypeError::new_err(format!("DLPack type code {} with {} bits has no GT dtype", t.dtype.code, t.dtype.bits)))?;
+    let dtype = dtype_of(&t.dtype).ok_or_else(|| {
+        PyTypeError::new_err(format!("DLPack type code {} with {} bits has no GT dtype", t.dtype.code, t.dtype.bits))
+    })?;
     let n = t.ndim.max(0) as usize;
     // SAFETY: the protocol promises `ndim` extents, and as many strides where the pointer is not null.
     let (extents, strides) = unsafe {
@@ -181,7 +193,9 @@ unsafe fn import(t: &DlTensor) -> PyResult<PyTensor> {
     for _ in 0..numel {
         let offset: i64 = at.iter().zip(&strides).map(|(&i, &s)| i as i64 * s).sum();
         // SAFETY: offsets of elements inside the described tensor.
-        let element = unsafe { std::slice::from_raw_parts(base.add(t.byte_offset as usize).offset(offset as isize * size as isize), size) };
+        let element = unsafe {
+            std::slice::from_raw_parts(base.add(t.byte_offset as usize).offset(offset as isize * size as isize), size)
+        };
         bytes.extend_from_slice(element);
         for axis in (0..n).rev() {
             at[axis] += 1;

@@ -96,7 +96,9 @@ impl PyDType {
 
 #[pyfunction]
 fn _dtype(py: Python<'_>, name: &str) -> PyResult<Py<PyDType>> {
-    DType::from_name(name).map(|d| object(py, d)).ok_or_else(|| PyTypeError::new_err(format!("no dtype is called {name}")))
+    DType::from_name(name)
+        .map(|d| object(py, d))
+        .ok_or_else(|| PyTypeError::new_err(format!("no dtype is called {name}")))
 }
 
 /// The dtype two dtypes promote to.

@@ -2,7 +2,9 @@
 
 use gt_client::Error;
 use gt_ir::{FailureKind, OpError};
-use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 
 /// The exception PyTorch users expect for an error.
@@ -28,7 +30,7 @@ pub fn to_py(error: Error) -> PyErr {
         Error::Value(m) => PyValueError::new_err(m),
         Error::Unsupported(m) => PyNotImplementedError::new_err(m),
         // The signal handler's own exception is waiting where there is one.
-        Error::Interrupted => Python::attach(|py| PyErr::take(py)).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
+        Error::Interrupted => Python::attach(PyErr::take).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         Error::Callback(e) => match e.downcast::<PyErr>() {
             Ok(e) => *e,
             Err(e) => PyRuntimeError::new_err(e.to_string()),

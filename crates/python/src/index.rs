@@ -54,7 +54,7 @@ fn entry(value: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Bool(value.extract()?));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() || value.hasattr("__array_interface__")? {
-        let t = crate::create::from_any(value, None)?;
+        let t = crate::data::from_any(value, None)?;
         // An empty list has no dtype of its own; as an index it is integers.
         let t = if t.numel() == 0 && t.dtype() == DType::F32 {
             t.to_dtype(DType::I64).map_err(crate::errors::to_py)?

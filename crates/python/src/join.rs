@@ -88,7 +88,11 @@ fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResul
 /// `input` where `condition`, else `other`; with the condition alone, the positions where it holds.
 #[pyfunction]
 #[pyo3(signature = (condition, input=None, other=None))]
-fn r#where<'py>(condition: &Bound<'py, PyTensor>, input: Option<&Bound<'py, PyAny>>, other: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+fn r#where<'py>(
+    condition: &Bound<'py, PyTensor>,
+    input: Option<&Bound<'py, PyAny>>,
+    other: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = condition.py();
     mark(py);
     let this = condition.get();

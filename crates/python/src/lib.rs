@@ -4,6 +4,7 @@ mod allocator;
 mod args;
 mod autograd;
 mod create;
+mod data;
 mod debug;
 mod device;
 mod dlpack;

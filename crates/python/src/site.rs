@@ -30,7 +30,10 @@ fn frames() -> Option<&'static Frames> {
                     return None;
                 }
                 Some(Frames {
-                    last_instruction: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut ffi::PyFrameObject) -> c_int>(last),
+                    last_instruction: std::mem::transmute::<
+                        *mut c_void,
+                        unsafe extern "C" fn(*mut ffi::PyFrameObject) -> c_int,
+                    >(last),
                     back: std::mem::transmute::<
                         *mut c_void,
                         unsafe extern "C" fn(*mut ffi::PyFrameObject) -> *mut ffi::PyFrameObject,
@@ -117,7 +120,8 @@ unsafe fn look(py: Python<'_>, frames: &Frames, frame: *mut ffi::PyFrameObject) 
         let code = ffi::PyFrame_GetCode(frame);
         let offset = (frames.last_instruction)(frame);
         let slot = ((code as usize >> 4) ^ (offset as usize).wrapping_mul(0x9e37)) % SLOTS;
-        let hit = TABLE.with_borrow(|t| t.as_ref().map(|t| t.slots[slot]).filter(|e| e.code == code && e.offset == offset));
+        let hit =
+            TABLE.with_borrow(|t| t.as_ref().map(|t| t.slots[slot]).filter(|e| e.code == code && e.offset == offset));
         let entry = match hit {
             Some(entry) => Some(entry),
             None => enter(py, code, offset, slot, ffi::PyFrame_GetLineNumber(frame)),

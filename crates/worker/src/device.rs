@@ -227,7 +227,8 @@ impl<E: Engine> Device<E> {
         }
         let started = Instant::now();
         let first = catch_unwind(AssertUnwindSafe(|| self.launch(window, started)));
-        let first = first.unwrap_or_else(|panic| Err(PlanError::Panicked { message: crate::planner::panic_text(&panic) }));
+        let first =
+            first.unwrap_or_else(|panic| Err(PlanError::Panicked { message: crate::planner::panic_text(&panic) }));
         let launched = match first {
             // An asynchronous engine may not have published what the window reads.
             Err(PlanError::UnknownInput { .. }) if !self.in_flight.is_empty() => {

@@ -149,7 +149,8 @@ impl Walk {
             let edge = match root.history() {
                 History::None => {
                     return Err(Error::Autograd(
-                        "element 0 of tensors does not require grad and does not have a grad_fn".replace('0', &i.to_string()),
+                        "element 0 of tensors does not require grad and does not have a grad_fn"
+                            .replace('0', &i.to_string()),
                     ));
                 }
                 History::Leaf(slot) => Edge::Leaf(slot),
@@ -163,7 +164,8 @@ impl Walk {
                         root.shape()
                     )));
                 }
-                Some(g) => g,
+                // As PyTorch: of the root's dtype, whatever it was given as.
+                Some(g) => g.to_dtype(root.dtype())?,
                 None if root.numel() == 1 => no_grad(|| Tensor::full(root.shape(), 1.0, Some(root.dtype())))?,
                 None => {
                     return Err(Error::Autograd(format!(
@@ -180,8 +182,10 @@ impl Walk {
     /// Nodes from which one of the targets can be reached.
     fn needed(roots: &[Tensor], targets: &[Edge]) -> HashSet<usize> {
         let goals: HashSet<TargetKey> = targets.iter().map(key).collect();
-        let goal_nodes: HashSet<usize> =
-            targets.iter().filter_map(|e| if let Edge::Node(n, _) = e { Some(Arc::as_ptr(n) as usize) } else { None }).collect();
+        let goal_nodes: HashSet<usize> = targets
+            .iter()
+            .filter_map(|e| if let Edge::Node(n, _) = e { Some(Arc::as_ptr(n) as usize) } else { None })
+            .collect();
         // All nodes below the roots, then forward from the goals in recorded order.
         let mut all: BTreeMap<u64, Arc<Node>> = BTreeMap::new();
         let mut stack: Vec<Arc<Node>> = Vec::new();
@@ -227,7 +231,10 @@ impl Walk {
                 {
                     return Ok(());
                 }
-                let entry = self.pending.entry(node.seq).or_insert_with(|| (node.clone(), smallvec::smallvec![None; node.outs.len()]));
+                let entry = self
+                    .pending
+                    .entry(node.seq)
+                    .or_insert_with(|| (node.clone(), smallvec::smallvec![None; node.outs.len()]));
                 let slot = &mut entry.1[*index as usize];
                 let sum = match slot.take() {
                     Some(have) => self.tracked(|| have.add(&grad))?,
@@ -322,7 +329,11 @@ impl Walk {
     }
 
     /// The gradients of a node's inputs.
-    fn differentiate(&self, node: &Arc<Node>, grads: SmallVec<[Option<Tensor>; 1]>) -> Result<SmallVec<[Option<Tensor>; 3]>> {
+    fn differentiate(
+        &self,
+        node: &Arc<Node>,
+        grads: SmallVec<[Option<Tensor>; 1]>,
+    ) -> Result<SmallVec<[Option<Tensor>; 3]>> {
         let keep = self.options.retain_graph || self.options.create_graph;
         match &node.kind {
             NodeKind::Custom(function, name) => {

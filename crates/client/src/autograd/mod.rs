@@ -10,9 +10,9 @@ mod piece;
 pub use backward::{BackwardOptions, backward, grad, grad_of_piece};
 pub use custom::{CustomBackward, custom};
 pub use mode::{GradModeGuard, enable_grad, grad_enabled, no_grad, set_grad_enabled};
-pub use node::{GradSlot, Hook, HookId, Node};
-pub use piece::{captured, position};
 pub(crate) use node::Edge;
+pub use node::{GradSlot, Hook, HookId, NextStep, Node};
+pub use piece::{captured, position};
 
 use crate::error::{Error, Result};
 use crate::tensor::{History, Tensor};
@@ -49,7 +49,9 @@ impl Tensor {
         match (&state.history, on) {
             (History::None, true) => {
                 if !self.0.ty.dtype.is_float() {
-                    return Err(Error::State("only Tensors of floating point and complex dtype can require gradients".into()));
+                    return Err(Error::State(
+                        "only Tensors of floating point and complex dtype can require gradients".into(),
+                    ));
                 }
                 state.history = History::Leaf(Arc::new(GradSlot::default()));
             }
@@ -142,7 +144,9 @@ impl Tensor {
     pub fn register_hook(&self, hook: Hook) -> Result<HookId> {
         let _ = self.value()?;
         match &self.0.state.lock().history {
-            History::None => Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into())),
+            History::None => {
+                Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into()))
+            }
             History::Leaf(slot) => Ok(slot.hooks.add(0, hook)),
             History::Node(Edge::Node(node, index), _) => Ok(node.hooks.add(*index, hook)),
             History::Node(Edge::Leaf(slot), _) => Ok(slot.hooks.add(0, hook)),
@@ -155,7 +159,9 @@ impl Tensor {
     /// When the tensor is not a leaf that collects gradients.
     pub fn register_hook_after_collecting(&self, hook: Hook) -> Result<HookId> {
         match &self.0.state.lock().history {
-            History::None => Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into())),
+            History::None => {
+                Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into()))
+            }
             History::Leaf(slot) => Ok(slot.after.add(0, hook)),
             History::Node(..) => {
                 Err(Error::State("post accumulate grad hooks cannot be registered on non-leaf tensors".into()))
@@ -163,8 +169,9 @@ impl Tensor {
         }
     }
 
-    /// The same tensor, its node called after the function it ends.
-    pub(crate) fn named(self, label: &'static str) -> Tensor {
+    /// The same tensor, its node called after the function it ends: `Mean`, or `MeanBackward1` where that is not the
+    /// function's first form.
+    pub fn named(self, label: &'static str) -> Tensor {
         if let History::Node(Edge::Node(node, _), _) = &self.0.state.lock().history {
             node.set_label(label);
         }
@@ -186,6 +193,6 @@ impl Tensor {
 
     /// Runs the backward pass from this tensor; see [`backward`].
     pub fn backward(&self) -> Result<()> {
-        backward(&[self.clone()], &[None], BackwardOptions::default())
+        backward(std::slice::from_ref(self), &[None], BackwardOptions::default())
     }
 }

@@ -4,8 +4,10 @@
 //! NODE-2: a saved value knows the cell it was seen in and the version; a backward pass that finds the cell moved on fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
+use gt_ir::ops::{ReduceKind, Side};
+use gt_ir::rows::{BinaryKind, UnaryKind};
 use gt_ir::{Op, Scalar, Scalars, TensorType};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -84,6 +86,15 @@ pub(crate) enum Edge {
     Leaf(Arc<GradSlot>),
 }
 
+/// Where a gradient goes next.
+#[derive(Clone)]
+pub enum NextStep {
+    /// To one of the outputs of a node.
+    Node(Arc<Node>, u32),
+    /// Into a leaf.
+    Leaf(Arc<GradSlot>),
+}
+
 /// A value kept for the backward pass.
 pub(crate) struct Saved {
     value: Value,
@@ -122,10 +133,12 @@ pub struct Node {
     pub(crate) hooks: Hooks,
     retained: Mutex<Vec<(u32, Weak<GradSlot>)>>,
     /// The name of the function that the node is the last instruction of.
-    label: OnceLock<&'static str>,
+    label: Mutex<Option<&'static str>>,
     pub(crate) kind: NodeKind,
 }
 
+// Nearly every node is an op; boxing it would cost each of them an allocation.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum NodeKind {
     Op { op: Op, scalars: Scalars, ins: SmallVec<[TensorType; 2]>, needs: u64, saved: Mutex<Option<SavedSet>> },
     Custom(Mutex<Option<Box<dyn CustomBackward>>>, String),
@@ -174,7 +187,11 @@ impl Node {
                 .collect();
         }
         if saves.outs != 0 {
-            set.outs = outs.iter().enumerate().map(|(i, (v, cell))| wanted(saves.outs, i).then(|| Saved::new(v, cell, 0))).collect();
+            set.outs = outs
+                .iter()
+                .enumerate()
+                .map(|(i, (v, cell))| wanted(saves.outs, i).then(|| Saved::new(v, cell, 0)))
+                .collect();
         }
         Arc::new(Node {
             seq: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -182,7 +199,7 @@ impl Node {
             outs: outs.iter().map(|(v, _)| *v.ty()).collect(),
             hooks: Hooks::default(),
             retained: Mutex::default(),
-            label: OnceLock::new(),
+            label: Mutex::default(),
             kind: NodeKind::Op { op, scalars: scalars.into(), ins: types.into(), needs, saved: Mutex::new(Some(set)) },
         })
     }
@@ -199,7 +216,7 @@ impl Node {
             outs,
             hooks: Hooks::default(),
             retained: Mutex::default(),
-            label: OnceLock::new(),
+            label: Mutex::default(),
             kind: NodeKind::Custom(Mutex::new(Some(function)), name),
         })
     }
@@ -208,17 +225,18 @@ impl Node {
     pub fn name(&self) -> String {
         match &self.kind {
             NodeKind::Op { op, ins, .. } => {
-                let name = self.label.get().map_or_else(|| function_name(op, ins), |&label| label.to_owned());
-                // A write through a view is one node in PyTorch, and bears no number.
-                if name == "CopySlices" { name } else { format!("{name}Backward0") }
+                let label = *self.label.lock();
+                let name = label.map_or_else(|| function_name(op, ins), str::to_owned);
+                // A write through a view is one node in PyTorch, and bears no number; some functions have several forms.
+                if name == "CopySlices" || name.contains("Backward") { name } else { format!("{name}Backward0") }
             }
             NodeKind::Custom(_, name) => name.clone(),
         }
     }
 
-    /// Says which function the node ends; the first one counts, which is the innermost.
+    /// Says which function the node ends; the last one counts, which is the outermost.
     pub(crate) fn set_label(&self, label: &'static str) {
-        let _ = self.label.set(label);
+        *self.label.lock() = Some(label);
     }
 
     /// Lets the node keep the first input seen in `cell` although the write that follows moves it on: an in-place op
@@ -230,6 +248,15 @@ impl Node {
         {
             saved.cell = Weak::new();
         }
+    }
+
+    /// Where the gradients of its inputs go; `None` for inputs that need none.
+    pub fn next_steps(&self) -> Vec<Option<NextStep>> {
+        let step = |edge: &Edge| match edge {
+            Edge::Node(node, index) => NextStep::Node(node.clone(), *index),
+            Edge::Leaf(slot) => NextStep::Leaf(slot.clone()),
+        };
+        self.next.iter().map(|edge| edge.as_ref().map(step)).collect()
     }
 
     /// The nodes its inputs came from; `None` for inputs that need no gradient, leaves name no node.
@@ -278,12 +305,18 @@ fn function_name(op: &Op, ins: &[TensorType]) -> String {
         Op::Take(_) => "Index",
         Op::Put(_) => "IndexPut",
         Op::UpdateSlice(_) => "CopySlices",
+        Op::Reduce(r) if r.axes.iter().count() < ins[0].shape.rank() => match r.kind {
+            ReduceKind::Sum => "SumBackward1",
+            ReduceKind::Prod => "ProdBackward1",
+            ReduceKind::Max => "Amax",
+            ReduceKind::Min => "Amin",
+        },
+        Op::Unary(u) if u.kind == UnaryKind::Square => "Pow",
+        Op::Unary(u) if u.kind == UnaryKind::Log1p => "Log1P",
+        Op::Binary(b) if b.kind == BinaryKind::Pow && b.scalar == Side::None => "PowBackward1",
+        Op::Binary(b) if b.kind == BinaryKind::Pow && b.scalar == Side::Left => "PowBackward2",
         _ => {
-            return op
-                .display_name()
-                .split('_')
-                .map(|w| w[..1].to_ascii_uppercase() + &w[1..])
-                .collect();
+            return op.display_name().split('_').map(|w| w[..1].to_ascii_uppercase() + &w[1..]).collect();
         }
     }
     .to_owned()

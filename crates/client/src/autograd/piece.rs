@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::node::{Edge, Node, next_sequence};
 use super::no_grad;
+use super::node::{Edge, Node, next_sequence};
 use crate::error::Result;
 use crate::tensor::{History, Tensor};
 

@@ -71,6 +71,7 @@ impl Tensor {
         }
         if let (Arg::Tensor(x), Arg::Number(n)) = (&a, &b)
             && x.dtype().is_float()
+            && n.category() > 0
             && (kind as u8) <= BinaryKind::Atan2 as u8
         {
             let op = Binary { kind, scalar: Side::Right };
@@ -231,20 +232,23 @@ impl Tensor {
     /// Limits from below and above; either may be missing.
     pub fn clamp<'a>(&'a self, min: Option<Arg<'a>>, max: Option<Arg<'a>>) -> Result<Tensor> {
         let mut out = match (min, max) {
-            (None, None) => return Err(Error::State("torch.clamp: At least one of 'min' or 'max' must not be None".into())),
+            (None, None) => {
+                return Err(Error::State("torch.clamp: At least one of 'min' or 'max' must not be None".into()));
+            }
             // From below first: where the bounds cross, the upper one wins as in PyTorch.
             _ => self.clone(),
         };
         if let Some(min) = min {
-            out = out.clamp_side(BinaryKind::Max, CompareKind::Lt, min)?;
+            out = out.clamp_side(BinaryKind::Max, CompareKind::Le, min)?;
         }
         if let Some(max) = max {
-            out = out.clamp_side(BinaryKind::Min, CompareKind::Gt, max)?;
+            out = out.clamp_side(BinaryKind::Min, CompareKind::Ge, max)?;
         }
-        Ok(out.named("Clamp"))
+        let numbers = [min, max].iter().flatten().all(|limit| matches!(limit, Arg::Number(_)));
+        Ok(out.named(if numbers { "ClampBackward1" } else { "Clamp" }))
     }
 
-    /// One side of a clamp. A number passes the whole gradient at the limit, as PyTorch's clamp does; `maximum` would halve it.
+    /// One side of a clamp. A number passes no gradient at the limit, as PyTorch's clamp does; `maximum` would halve it.
     fn clamp_side(&self, kind: BinaryKind, outside: CompareKind, limit: Arg<'_>) -> Result<Tensor> {
         match limit {
             Arg::Number(n) => {

@@ -71,7 +71,7 @@ pub(crate) fn infer_shape(dims: &[i64], numel: usize) -> Result<Shape> {
             ))
             .into());
         }
-        Some(i) if numel % known == 0 => out[i] = numel / known,
+        Some(i) if numel.is_multiple_of(known) => out[i] = numel / known,
         None if known == numel => {}
         _ => return Err(wrong().into()),
     }

@@ -60,7 +60,10 @@ impl Operand {
             .find(|&(i, j)| labels[i] == labels[j])
         {
             if tensor.shape()[i] != tensor.shape()[j] {
-                return Err(bad(format!("subscript {:?} is repeated for an operand but the sizes don't match", labels[i])));
+                return Err(bad(format!(
+                    "subscript {:?} is repeated for an operand but the sizes don't match",
+                    labels[i]
+                )));
             }
             tensor = tensor.diagonal(0, i as i64, j as i64)?;
             let label = labels[i];
@@ -121,7 +124,8 @@ fn contract(a: Operand, b: Operand, keep: impl Fn(Label) -> bool + Copy) -> Resu
             )));
         }
     }
-    let size = |ls: &[Label], x: &Operand, y: &Operand| ls.iter().map(|&l| x.extent(l).max(y.extent(l))).collect::<Vec<_>>();
+    let size =
+        |ls: &[Label], x: &Operand, y: &Operand| ls.iter().map(|&l| x.extent(l).max(y.extent(l))).collect::<Vec<_>>();
     let (bs, ls, rs, ss) = (size(&batch, &a, &b), size(&left, &a, &b), size(&right, &a, &b), size(&summed, &a, &b));
     let same = |x: &Operand| batch.iter().chain(&summed).all(|&l| x.extent(l) == a.extent(l).max(b.extent(l)));
     let order: Vec<Label> = batch.iter().chain(&left).chain(&right).copied().collect();
@@ -149,24 +153,25 @@ impl Tensor {
         };
         let parts: Vec<&str> = inputs.split(',').collect();
         if parts.len() != operands.len() || operands.is_empty() {
-            return Err(bad(format!(
-                "{} operands were provided, the equation has {}",
-                operands.len(),
-                parts.len()
-            )));
+            return Err(bad(format!("{} operands were provided, the equation has {}", operands.len(), parts.len())));
         }
-        let parsed: Vec<Vec<Label>> = parts
+        let parsed: Vec<Vec<Label>> =
+            parts.iter().zip(operands).map(|(text, t)| labels(text, Some(t.rank()), 0)).collect::<Result<_>>()?;
+        let wide = parsed
             .iter()
-            .zip(operands)
-            .map(|(text, t)| labels(text, Some(t.rank()), 0))
-            .collect::<Result<_>>()?;
-        let wide = parsed.iter().flatten().filter_map(|l| if let Label::Ellipsis(i) = l { Some(i + 1) } else { None }).max().unwrap_or(0);
+            .flatten()
+            .filter_map(|l| if let Label::Ellipsis(i) = l { Some(i + 1) } else { None })
+            .max()
+            .unwrap_or(0);
         let wanted = match output {
             Some(text) => labels(text, None, wide)?,
             None => {
                 let all: Vec<Label> = parsed.iter().flatten().copied().collect();
-                let mut once: Vec<Label> =
-                    all.iter().copied().filter(|l| matches!(l, Label::Letter(_)) && all.iter().filter(|m| *m == l).count() == 1).collect();
+                let mut once: Vec<Label> = all
+                    .iter()
+                    .copied()
+                    .filter(|l| matches!(l, Label::Letter(_)) && all.iter().filter(|m| *m == l).count() == 1)
+                    .collect();
                 once.sort();
                 (0..wide).rev().map(Label::Ellipsis).chain(once).collect()
             }
@@ -176,7 +181,9 @@ impl Tensor {
                 return Err(bad(format!("output subscript {l:?} appears more than once in the output")));
             }
             if !parsed.iter().flatten().any(|m| m == l) {
-                return Err(bad(format!("output subscript {l:?} does not appear in the equation for any input operand")));
+                return Err(bad(format!(
+                    "output subscript {l:?} does not appear in the equation for any input operand"
+                )));
             }
         }
         let mut queue: Vec<Operand> =

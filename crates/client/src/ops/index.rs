@@ -18,7 +18,11 @@ use crate::tensor::Tensor;
 #[allow(missing_docs)]
 pub enum Index {
     Int(i64),
-    Slice { start: Option<i64>, stop: Option<i64>, step: i64 },
+    Slice {
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+    },
     Ellipsis,
     NewAxis,
     /// Integers, or bools as a mask.
@@ -84,7 +88,10 @@ impl Tensor {
                 Index::Int(i) => {
                     let n = shape[axis] as i64;
                     if *i < -n || *i >= n {
-                        return Err(OpError::index(format!("index {i} is out of bounds for dimension {axis} with size {n}")).into());
+                        return Err(OpError::index(format!(
+                            "index {i} is out of bounds for dimension {axis} with size {n}"
+                        ))
+                        .into());
                     }
                     (starts[axis], sizes[axis]) = (i.rem_euclid(n.max(1)), 1);
                     selected = true;
@@ -129,8 +136,10 @@ impl Tensor {
                     }
                 }
                 Index::Tensor(t) => {
-                    if !t.dtype().is_int() {
-                        return Err(OpError::index("tensors used as indices must be long, int, byte or bool tensors").into());
+                    if !matches!(t.dtype(), DType::I64 | DType::I32) {
+                        return Err(
+                            OpError::index("tensors used as indices must be long, int, byte or bool tensors").into()
+                        );
                     }
                     picks.push(Pick { axis: dims.len(), index: t.to_dtype(DType::I64)? });
                     keep(&mut dims, &mut axis, 1);
@@ -145,9 +154,9 @@ impl Tensor {
         }
         let dims_shape: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
         if view.shape()[..] != dims_shape[..] {
-            view = view.view_reshape(Shape::try_new(&dims_shape)?)?.ok_or_else(|| {
-                Error::State("indexing lost track of a view; this is a bug in GT".into())
-            })?;
+            view = view
+                .view_reshape(Shape::try_new(&dims_shape)?)?
+                .ok_or_else(|| Error::State("indexing lost track of a view; this is a bug in GT".into()))?;
         } else if view.is(self) && picks.is_empty() {
             // `x[...]` is a view of its own.
             view = view.view_reshape(*self.shape())?.unwrap_or(view);
@@ -175,7 +184,10 @@ impl Tensor {
         for s in &shapes {
             shape = gt_ir::broadcast(&shape, s).ok_or_else(|| {
                 let all: Vec<String> = shapes.iter().map(|s| s.to_string()).collect();
-                OpError::index(format!("shape mismatch: indexing tensors could not be broadcast together with shapes {}", all.join(", ")))
+                OpError::index(format!(
+                    "shape mismatch: indexing tensors could not be broadcast together with shapes {}",
+                    all.join(", ")
+                ))
             })?;
         }
         let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
@@ -292,9 +304,7 @@ impl Tensor {
         let mask = &pick.index;
         let (at, end) = (pick.axis, pick.axis + mask.rank());
         let mut wide = vec![1i64; self.rank()];
-        for a in at..end {
-            wide[a] = mask.shape()[a - at] as i64;
-        }
+        wide[at..end].iter_mut().zip(mask.shape().iter()).for_each(|(w, &d)| *w = d as i64);
         let spread = mask.reshape(&wide)?;
         // What is written has the mask's axes as one, of unknown length; where that axis is absent or 1 it is the same for all.
         let tail = self.rank() - end;
@@ -321,7 +331,8 @@ impl Tensor {
                 let flat_mask = mask.reshape(&[-1])?;
                 let index = Tensor::select_by(&unused, 0i64, &running)?;
                 // Rows are read for true elements only; false ones read row 0.
-                Tensor::select_by(&flat_mask, &index, 0i64)?.reshape(&mask.shape().iter().map(|&d| d as i64).collect::<Vec<_>>())
+                Tensor::select_by(&flat_mask, &index, 0i64)?
+                    .reshape(&mask.shape().iter().map(|&d| d as i64).collect::<Vec<_>>())
             })?;
             let rows = Tensor::apply1(Take { axis: axis_of_value as u8, wrap: false }, &[&padded, &order], &[])?;
             Tensor::select_by(&spread, &rows, self)?

@@ -107,7 +107,11 @@ impl Tensor {
     /// Becomes another tensor: what `x.data = y` does. The cell stays, so views and aliases see it too.
     pub fn set_data(&self, source: &Tensor) -> Result<()> {
         if source.ty() != self.ty() {
-            return Err(Error::State(format!("data of {} cannot become {}; make a new tensor instead", self.ty(), source.ty())));
+            return Err(Error::State(format!(
+                "data of {} cannot become {}; make a new tensor instead",
+                self.ty(),
+                source.ty()
+            )));
         }
         crate::autograd::no_grad(|| self.assign(&source.detach()))
     }

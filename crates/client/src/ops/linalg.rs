@@ -48,11 +48,7 @@ impl Tensor {
     /// `a @ b` of two matrices.
     pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 2 || other.rank() != 2 {
-            return Err(Error::State(format!(
-                "mm: {} and {} must be matrices",
-                self.shape(),
-                other.shape()
-            )));
+            return Err(Error::State(format!("mm: {} and {} must be matrices", self.shape(), other.shape())));
         }
         self.matmul(other)
     }

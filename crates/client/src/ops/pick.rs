@@ -26,7 +26,13 @@ impl Tensor {
     }
 
     /// `out[index[i][j]][j] = src[i][j]` (or `+=`) for dim 0.
-    pub fn scatter<'a>(&'a self, dim: i64, index: &'a Tensor, src: impl Into<Arg<'a>>, mode: PutMode) -> Result<Tensor> {
+    pub fn scatter<'a>(
+        &'a self,
+        dim: i64,
+        index: &'a Tensor,
+        src: impl Into<Arg<'a>>,
+        mode: PutMode,
+    ) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         let src = match src.into() {
             Arg::Tensor(t) => t.clone(),
@@ -39,7 +45,8 @@ impl Tensor {
         if index.rank() != self.rank() && index.numel() > 0 {
             return Err(Error::State("Index tensor must have the same number of dimensions as self tensor".into()));
         }
-        Tensor::apply1(Scatter { axis: a as u8, mode }, &[self, index, &src], &[])
+        let out = Tensor::apply1(Scatter { axis: a as u8, mode }, &[self, index, &src], &[])?;
+        Ok(out.named(if mode == PutMode::Add { "ScatterAdd" } else { "Scatter" }))
     }
 
     /// Whole slices along an axis.
@@ -53,7 +60,8 @@ impl Tensor {
         }
         let index = index.to_dtype(DType::I64)?.at_least_1d()?;
         let out = Tensor::apply1(Take { axis: a as u8, wrap: false }, &[&self.at_least_1d()?, &index], &[])?;
-        if self.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
+        let out = if self.rank() == 0 { out.reshape(&[])? } else { out };
+        Ok(out.named("IndexSelect"))
     }
 
     /// Rows of a table: what an embedding does.
@@ -82,7 +90,8 @@ impl Tensor {
         }
         let src = src.reshape(&wanted.iter().map(|&d| d as i64).collect::<Vec<_>>())?;
         let out = Tensor::apply1(Put { axis: a as u8, mode, wrap: false }, &[&self.at_least_1d()?, &index, &src], &[])?;
-        if self.rank() == 0 { out.reshape(&[]) } else { Ok(out) }
+        let out = if self.rank() == 0 { out.reshape(&[])? } else { out };
+        Ok(out.named(if mode == PutMode::Add { "IndexAdd" } else { "IndexCopy" }))
     }
 
     /// [`Tensor::gather`] with broadcasting of all other axes.

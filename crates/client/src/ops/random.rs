@@ -11,7 +11,13 @@ use crate::rng::{Generator, draw};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    fn random(kind: RandomKind, shape: &[usize], dtype: DType, more: &[Scalar], g: Option<&Generator>) -> Result<Tensor> {
+    fn random(
+        kind: RandomKind,
+        shape: &[usize],
+        dtype: DType,
+        more: &[Scalar],
+        g: Option<&Generator>,
+    ) -> Result<Tensor> {
         let op = Random { kind, dtype, shape: Shape::try_new(shape)? };
         if op.shape.checked_numel().is_none() {
             return Err(OpError::shape(format!("a tensor of shape {} is too large to exist", op.shape)).into());
@@ -44,9 +50,17 @@ impl Tensor {
     }
 
     /// Integers in `low..high`.
-    pub fn randint(low: i64, high: i64, shape: &[usize], dtype: Option<DType>, g: Option<&Generator>) -> Result<Tensor> {
+    pub fn randint(
+        low: i64,
+        high: i64,
+        shape: &[usize],
+        dtype: Option<DType>,
+        g: Option<&Generator>,
+    ) -> Result<Tensor> {
         if low >= high {
-            return Err(Error::State(format!("random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")));
+            return Err(Error::State(format!(
+                "random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+            )));
         }
         let dtype = dtype.unwrap_or(DType::I64);
         let drawn = if dtype.is_int() { dtype } else { DType::I64 };
@@ -106,8 +120,11 @@ impl Tensor {
         let index = below.sum(&[-1], false, None)?;
         // Rounding may leave the last total below the draw: then the last weight that is not zero was meant.
         let at = Tensor::iota(n)?;
-        let last = Tensor::select_by(&Tensor::compare(CompareKind::Gt, &p, 0.0)?, &at, 0)?
-            .extreme(ReduceKind::Max, &[-1], true)?;
+        let last = Tensor::select_by(&Tensor::compare(CompareKind::Gt, &p, 0.0)?, &at, 0)?.extreme(
+            ReduceKind::Max,
+            &[-1],
+            true,
+        )?;
         Tensor::binary(gt_ir::rows::BinaryKind::Min, &index, &last)
     }
 

@@ -53,7 +53,7 @@ impl Tensor {
             .into());
         }
         let n = x.count(dims)?;
-        Ok(x.sum(dims, keepdim, None)?.div(n as f64)?.named("Mean"))
+        Ok(x.sum(dims, keepdim, None)?.div(n as f64)?.named(if dims.is_empty() { "Mean" } else { "MeanBackward1" }))
     }
 
     /// The largest (or smallest) value over axes; ties share the gradient.
@@ -127,6 +127,21 @@ impl Tensor {
         Ok(total.div((n - correction).max(0.0))?.named("Var"))
     }
 
+    /// The standard deviation over axes: the root of [`Tensor::var`].
+    pub fn std(&self, dims: &[i64], correction: f64, keepdim: bool) -> Result<Tensor> {
+        Ok(self.var(dims, correction, keepdim)?.safe_root()?.named("Std"))
+    }
+
+    /// The root, with a gradient of zero instead of infinity at zero.
+    fn safe_root(&self) -> Result<Tensor> {
+        if !self.requires_grad() {
+            return self.unary(UnaryKind::Sqrt);
+        }
+        let zero = Tensor::compare(CompareKind::Eq, self, 0.0)?;
+        let root = Tensor::select_by(&zero, 1.0, self)?.unary(UnaryKind::Sqrt)?;
+        Tensor::select_by(&zero, 0.0, &root)
+    }
+
     /// The p-norm over axes.
     pub fn norm(&self, p: f64, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         Ok(self.norm_of_order(p, dims, keepdim)?.named("LinalgVectorNorm"))
@@ -142,14 +157,7 @@ impl Tensor {
         }
         let abs = |x: &Tensor| x.unary(UnaryKind::Abs);
         if p == 2.0 {
-            let squares = self.unary(UnaryKind::Square)?.sum(dims, keepdim, None)?;
-            if !squares.requires_grad() {
-                return squares.unary(UnaryKind::Sqrt);
-            }
-            // The slope of the root is infinite at zero; a zero vector gets a zero gradient.
-            let zero = Tensor::compare(CompareKind::Eq, &squares, 0.0)?;
-            let root = Tensor::select_by(&zero, 1.0, &squares)?.unary(UnaryKind::Sqrt)?;
-            return Tensor::select_by(&zero, 0.0, &root);
+            return self.unary(UnaryKind::Square)?.sum(dims, keepdim, None)?.safe_root();
         }
         if p == 1.0 {
             return abs(self)?.sum(dims, keepdim, None);

@@ -18,7 +18,8 @@ impl Tensor {
             let op = Reshape { shape: *self.shape() };
             let cell = crate::value::Cell::new(value.clone());
             let ty = self.ty();
-            let node = Node::for_op(op.into(), &[], &[self], &[value.clone()], &[ty], &[(value.clone(), cell)]);
+            let node =
+                Node::for_op(op.into(), &[], &[self], std::slice::from_ref(&value), &[ty], &[(value.clone(), cell)]);
             node.set_label("Clone");
             History::Node(Edge::Node(node, 0), None)
         } else {
@@ -220,7 +221,8 @@ impl Tensor {
             return Err(Error::State("Trying to create tensor with negative dimension".into()));
         }
         let lead = times.len() - self.rank();
-        let own: Vec<i64> = (0..times.len()).map(|i| if i < lead { 1 } else { self.shape()[i - lead] as i64 }).collect();
+        let own: Vec<i64> =
+            (0..times.len()).map(|i| if i < lead { 1 } else { self.shape()[i - lead] as i64 }).collect();
         // Axis by axis, so that the rank grows by one only.
         let mut out = self.reshape(&own)?;
         for (i, &t) in times.iter().enumerate() {
@@ -244,8 +246,7 @@ impl Tensor {
     pub fn repeat_interleave(&self, times: usize, dim: i64) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         let mut shape: Vec<i64> = self.shape().iter().map(|&d| d as i64).collect();
-        let (before, n, after) =
-            (shape[..a].iter().product::<i64>(), shape[a], shape[a + 1..].iter().product::<i64>());
+        let (before, n, after) = (shape[..a].iter().product::<i64>(), shape[a], shape[a + 1..].iter().product::<i64>());
         let grid = self.reshape(&[before, n, 1, after])?.expand(&[before, n, times as i64, after])?;
         shape[a] *= times as i64;
         let out = grid.reshape(&shape)?;
@@ -335,9 +336,9 @@ impl Tensor {
         sizes
             .iter()
             .map(|&s| {
-                let part = self.narrow(a as i64, start, s as i64);
+                let part = self.narrow(a as i64, start, s as i64)?;
                 start += s as i64;
-                part
+                Ok(part.named("Split"))
             })
             .collect()
     }
@@ -347,7 +348,9 @@ impl Tensor {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
         if size == 0 && n > 0 {
-            return Err(Error::State(format!("split expects split_size be non-zero, but got split_size=0 for a dimension of {n}")));
+            return Err(Error::State(format!(
+                "split expects split_size be non-zero, but got split_size=0 for a dimension of {n}"
+            )));
         }
         if n == 0 {
             return self.split_sizes(&[0], dim);
@@ -375,7 +378,7 @@ impl Tensor {
         if self.rank() == 0 {
             return Err(OpError::index("Dimension specified as 0 but tensor has no dimensions").into());
         }
-        (0..self.shape()[a] as i64).map(|i| self.select(a as i64, i)).collect()
+        (0..self.shape()[a] as i64).map(|i| Ok(self.select(a as i64, i)?.named("Unbind"))).collect()
     }
 
     /// Tensors behind one another along an axis.
@@ -387,7 +390,7 @@ impl Tensor {
         let dtype = result_type(&args);
         // PyTorch lets an empty vector stand beside anything.
         let legacy_empty = |t: &&&Tensor| t.rank() == 1 && t.numel() == 0;
-        let shaped = tensors.iter().find(|t| !legacy_empty(t)).unwrap_or(&first);
+        let shaped = tensors.iter().find(|t| !legacy_empty(t)).unwrap_or(first);
         if shaped.rank() == 0 {
             return Err(Error::State("zero-dimensional tensor (at position 0) cannot be concatenated".into()));
         }
@@ -433,7 +436,9 @@ impl Tensor {
             let mut dims: Vec<i64> = first.shape().iter().map(|&d| d as i64).collect();
             dims.insert(a as usize, tensors.len() as i64);
             let joined = Tensor::cat(tensors, a)?;
-            return Ok(Tensor::apply1(Reshape { shape: infer_shape(&dims, joined.numel())? }, &[&joined], &[])?.named("Stack"));
+            return Ok(
+                Tensor::apply1(Reshape { shape: infer_shape(&dims, joined.numel())? }, &[&joined], &[])?.named("Stack")
+            );
         }
         let wide: Vec<Tensor> = tensors.iter().map(|t| t.unsqueeze(a)).collect::<Result<_>>()?;
         let refs: Vec<&Tensor> = wide.iter().collect();
@@ -449,7 +454,10 @@ impl Tensor {
     pub fn triangle(&self, diagonal: i64, upper: bool) -> Result<Tensor> {
         let rank = self.rank();
         if rank < 2 {
-            return Err(Error::State(format!("{}: input tensor must have at least 2 dimensions", if upper { "triu" } else { "tril" })));
+            return Err(Error::State(format!(
+                "{}: input tensor must have at least 2 dimensions",
+                if upper { "triu" } else { "tril" }
+            )));
         }
         let (n, m) = (self.shape()[rank - 2], self.shape()[rank - 1]);
         let rows = Tensor::iota(n)?.reshape(&[n as i64, 1])?.add(diagonal)?;

@@ -43,7 +43,10 @@ impl Tensor {
         if self.rank() == 0 {
             return Ok((values, order));
         }
-        Ok((values.narrow(a as i64, 0, k as i64)?.alias()?, order.narrow(a as i64, 0, k as i64)?.alias()?))
+        // Copies, so that what was sorted and not asked for can go.
+        let (values, order) =
+            (values.narrow(a as i64, 0, k as i64)?.copied()?, order.narrow(a as i64, 0, k as i64)?.copied()?);
+        Ok((values.named("Topk"), order))
     }
 
     /// Positions of true elements in row-major order, as flat numbers: waits for their count.
@@ -133,7 +136,11 @@ impl Tensor {
         }
         let (weights, dtype) = match weights {
             Some(w) if w.shape() != self.shape() => {
-                return Err(Error::State(format!("weights of shape {} do not fit input of shape {}", w.shape(), self.shape())));
+                return Err(Error::State(format!(
+                    "weights of shape {} do not fit input of shape {}",
+                    w.shape(),
+                    self.shape()
+                )));
             }
             Some(w) => {
                 let dtype = if w.dtype() == DType::F32 { DType::F32 } else { DType::F64 };
@@ -155,7 +162,11 @@ impl Tensor {
     /// Which elements are close.
     pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
         if self.dtype() != other.dtype() {
-            return Err(Error::State(format!("{} did not match {}", self.dtype().long_name(), other.dtype().long_name())));
+            return Err(Error::State(format!(
+                "{} did not match {}",
+                self.dtype().long_name(),
+                other.dtype().long_name()
+            )));
         }
         let _guard = crate::autograd::GradModeGuard::new(false);
         let (a, b) = (self.detach(), other.detach());

@@ -24,7 +24,9 @@ impl Tensor {
 
     fn unary_of_integers(&self, kind: UnaryKind) -> Result<Tensor> {
         match kind {
-            _ if kind.row().accepts == Accepts::Floats => Tensor::apply1(ops::Unary { kind }, &[&self.to_float()?], &[]),
+            _ if kind.row().accepts == Accepts::Floats => {
+                Tensor::apply1(ops::Unary { kind }, &[&self.to_float()?], &[])
+            }
             UnaryKind::Sign if self.dtype() == DType::Bool => self.alias(),
             UnaryKind::Square if self.dtype() == DType::Bool => self.to_dtype(DType::I64)?.unary(kind),
             _ => Tensor::apply1(ops::Unary { kind }, &[self], &[]),
@@ -107,7 +109,8 @@ impl Tensor {
             _ => f64::MAX,
         };
         let x = Tensor::select_by(&self.unary(UnaryKind::IsNan)?, nan, self)?;
-        let x = Tensor::select_by(&Tensor::compare(CompareKind::Eq, &x, f64::INFINITY)?, posinf.unwrap_or(largest), &x)?;
+        let x =
+            Tensor::select_by(&Tensor::compare(CompareKind::Eq, &x, f64::INFINITY)?, posinf.unwrap_or(largest), &x)?;
         Tensor::select_by(&Tensor::compare(CompareKind::Eq, &x, f64::NEG_INFINITY)?, neginf.unwrap_or(-largest), &x)
     }
 

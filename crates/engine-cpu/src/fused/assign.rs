@@ -29,7 +29,11 @@ impl Draft<'_> {
                 let first_kind = first.pairable?;
                 // The tile comes first, the constant second.
                 let swapped = self.is_constant(first.operands[0]);
-                let [a, b] = if swapped { [first.operands[1], first.operands[0]] } else { [first.operands[0], first.operands[1]] };
+                let [a, b] = if swapped {
+                    [first.operands[1], first.operands[0]]
+                } else {
+                    [first.operands[0], first.operands[1]]
+                };
                 let c = second.operands[1 - side];
                 let half = |op, spot| Some(Half { op, constant: self.is_constant(spot) });
                 let first = half(PairOp::of(first_kind, swapped)?, b)?;

@@ -141,12 +141,22 @@ macro_rules! on_floats {
 }
 
 on_floats!(
-    on_f32, with_const_f32, f32, pow_f32, atan2_f32, floor_divide_f32,
+    on_f32,
+    with_const_f32,
+    f32,
+    pow_f32,
+    atan2_f32,
+    floor_divide_f32,
     map2_or_wide!(f32, math::remainder_f32, math::is_wide_quotient_f32, math::remainder_wide_f32),
     map2_or_wide!(f32, math::fmod_f32, math::is_wide_quotient_f32, math::fmod_wide_f32)
 );
 on_floats!(
-    on_f64, with_const_f64, f64, pow_f64, atan2_f64, floor_divide_f64,
+    on_f64,
+    with_const_f64,
+    f64,
+    pow_f64,
+    atan2_f64,
+    floor_divide_f64,
     map2!(Pairs, f64 => f64, |x, y| math::remainder_f64(x, y)),
     map2!(Pairs, f64 => f64, |x, y| math::fmod_f64(x, y))
 );

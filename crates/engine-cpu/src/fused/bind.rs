@@ -91,7 +91,8 @@ impl Fused {
         let mut taken: SmallVec<[Option<u16>; 4]> = smallvec::smallvec![None; self.outs.len()];
         for (nth, take) in self.takes.iter().enumerate() {
             let in_use = |t: &u16| self.takes[*t as usize].operand == take.operand;
-            if taken[take.out as usize].is_none() && !taken.iter().flatten().any(in_use) && bound.may_take(take, slots) {
+            if taken[take.out as usize].is_none() && !taken.iter().flatten().any(in_use) && bound.may_take(take, slots)
+            {
                 taken[take.out as usize] = Some(nth as u16);
             }
         }
@@ -140,7 +141,12 @@ fn operand<'s>(slots: &'s Slots, input: &FusedIn) -> &'s CpuBuffer {
 
 impl Bound<'_> {
     /// Decides how each operand is read. Gives the order of axes if it is one of this run's own.
-    fn read_layouts(&mut self, slots: &Slots, allocator: &Arc<Allocator>, pool: &Pool) -> Result<Option<AxisOrder>, (u32, Failure)> {
+    fn read_layouts(
+        &mut self,
+        slots: &Slots,
+        allocator: &Arc<Allocator>,
+        pool: &Pool,
+    ) -> Result<Option<AxisOrder>, (u32, Failure)> {
         let fused = self.fused;
         let mut simple = fused.natural;
         for input in &fused.ins {
@@ -164,7 +170,8 @@ impl Bound<'_> {
                 _ if walk.is_packed() => Access::Packed,
                 _ if walk.is_one() => Access::One,
                 _ if walk.is_transposed() && fused.numel * fused.ins[i].size > TRANSPOSE_BYTES => {
-                    let storage = allocator.allocate(fused.numel * fused.ins[i].size).map_err(|f| (fused.first_instr, f))?;
+                    let storage =
+                        allocator.allocate(fused.numel * fused.ins[i].size).map_err(|f| (fused.first_instr, f))?;
                     let permute = |from: &dyn Fn(u8) -> i64| order.iter().map(|&a| from(a)).collect();
                     let shape: Shape = order.iter().map(|&a| fused.space[a as usize]).collect();
                     let src = Layout { shape, strides: permute(&|a| layout.strides[a as usize]), ..*layout };

@@ -220,9 +220,25 @@ impl Draft<'_> {
                     Reduction { slot: slot_of(out), instr: at, ty, layout: Layout::packed(ty), source: 0, kernels };
                 self.reductions.push((reduction, source));
             }
-            Op::Iota(_) | Op::Random(_) | Op::Upload(_) | Op::ArgReduce(_) | Op::Scan(_) | Op::Sort(_) | Op::Matmul(_)
-            | Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_)
-            | Op::Concat(_) | Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => {
+            Op::Iota(_)
+            | Op::Random(_)
+            | Op::Upload(_)
+            | Op::ArgReduce(_)
+            | Op::Scan(_)
+            | Op::Sort(_)
+            | Op::Matmul(_)
+            | Op::Reshape(_)
+            | Op::Permute(_)
+            | Op::Broadcast(_)
+            | Op::Slice(_)
+            | Op::UpdateSlice(_)
+            | Op::Pad(_)
+            | Op::Concat(_)
+            | Op::Take(_)
+            | Op::Put(_)
+            | Op::Gather(_)
+            | Op::Scatter(_)
+            | Op::Write(_) => {
                 unreachable!("{} is never fused", instr.op.display_name())
             }
         }

@@ -60,7 +60,7 @@ macro_rules! functions {
         }
     )*};
 }
-functions!(Add |x, y| x + y, Sub |x, y| x - y, SubFrom |x, y| y - x, Mul |x, y| x * y);
+functions!(Add | x, y | x + y, Sub | x, y | x - y, SubFrom | x, y | y - x, Mul | x, y | x * y);
 
 /// `G(F(a, b), c)`, where `b` and `c` may be constants.
 struct Pair<F, G, const B: bool, const C: bool>(PhantomData<(F, G)>);

@@ -96,7 +96,9 @@ impl Bound<'_> {
             Loops::Flat => self.flat(pool),
             Loops::Rows { rows, len } if len <= TILE => self.short_rows(pool, rows, len),
             Loops::Rows { rows, len } => self.long_rows(pool, rows, len),
-            Loops::Columns { outer, rows, width } if rows * width <= TILE => self.small_columns(pool, outer, rows, width),
+            Loops::Columns { outer, rows, width } if rows * width <= TILE => {
+                self.small_columns(pool, outer, rows, width)
+            }
             Loops::Columns { outer, rows, width } => self.columns(pool, outer, rows, width),
         }
     }
@@ -367,7 +369,9 @@ impl Frame<'_> {
             // SAFETY: every place has `n` elements from `start` on (a constant one, as its loop expects); registers are
             // assigned so that a loop's destination is none of its operands, and results are either fresh, or taken over
             // from operands whose last reader came before, or tiles (FUSED-3).
-            unsafe { (op.kernel)(n, self.at(op.dst, start), self.at(op.a, start), self.at(op.b, start), self.at(op.c, start)) };
+            unsafe {
+                (op.kernel)(n, self.at(op.dst, start), self.at(op.a, start), self.at(op.b, start), self.at(op.c, start))
+            };
         }
     }
 

@@ -115,9 +115,9 @@ fn on_bool(kind: UnaryKind) -> Option<Kernel> {
         LogicalNot | BitwiseNot => map1!(u8 => u8, |x| x ^ 1),
         IsNan | IsInf => map1!(u8 => u8, |_x| 0),
         IsFinite => map1!(u8 => u8, |_x| 1),
-        Neg | Abs | Sign | Square | Relu | Floor | Ceil | Round | Trunc | Reciprocal | Sqrt | Rsqrt | Exp | Exp2 | Expm1
-        | Log | Log2 | Log10 | Log1p | Sin | Cos | Tan | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh | Atanh | Tanh
-        | Sigmoid | Erf | Erfc | Silu | Gelu => return None,
+        Neg | Abs | Sign | Square | Relu | Floor | Ceil | Round | Trunc | Reciprocal | Sqrt | Rsqrt | Exp | Exp2
+        | Expm1 | Log | Log2 | Log10 | Log1p | Sin | Cos | Tan | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh
+        | Atanh | Tanh | Sigmoid | Erf | Erfc | Silu | Gelu => return None,
     })
 }
 

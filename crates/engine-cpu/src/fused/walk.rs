@@ -53,7 +53,9 @@ impl Walk {
 
     /// Whether neighbours in iteration order lie apart while other elements lie side by side.
     pub fn is_transposed(&self) -> bool {
-        self.rank > 1 && self.strides[self.rank - 1].abs() > 1 && self.strides[..self.rank - 1].contains(&1)
+        self.rank > 1
+            && self.strides[self.rank - 1].abs() > 1
+            && self.strides[..self.rank - 1].contains(&1)
             && !self.strides[..self.rank].contains(&0)
     }
 
@@ -201,8 +203,13 @@ mod tests {
     #[test]
     fn copies_any_range_of_any_walk() {
         let source: Vec<u32> = (0..1000).collect();
-        let axes: &[&[(usize, i64)]] =
-            &[&[(4, 5), (5, 1)], &[(5, 1), (4, 5)], &[(3, 0), (4, 1)], &[(3, 7), (2, 0), (5, -1)], &[(2, 50), (3, 10), (4, 2)]];
+        let axes: &[&[(usize, i64)]] = &[
+            &[(4, 5), (5, 1)],
+            &[(5, 1), (4, 5)],
+            &[(3, 0), (4, 1)],
+            &[(3, 7), (2, 0), (5, -1)],
+            &[(2, 50), (3, 10), (4, 2)],
+        ];
         for axes in axes {
             let mut expected = vec![500i64];
             for &(extent, stride) in *axes {
@@ -213,7 +220,9 @@ mod tests {
                 for end in start..=expected.len() {
                     let mut out = vec![0u32; end - start];
                     // SAFETY: offsets stay between 400 and 700.
-                    unsafe { walk.copy(source.as_ptr().add(500).cast(), 4, start, end - start, out.as_mut_ptr().cast()) };
+                    unsafe {
+                        walk.copy(source.as_ptr().add(500).cast(), 4, start, end - start, out.as_mut_ptr().cast())
+                    };
                     let want: Vec<u32> = expected[start..end].iter().map(|&o| o as u32).collect();
                     assert_eq!(out, want, "{axes:?} {start}..{end}");
                 }

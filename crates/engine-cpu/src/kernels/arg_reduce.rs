@@ -177,14 +177,19 @@ mod tests {
             let v = x.values();
             let turned = Tensor { layout: x.layout.permute(&Steps::new(&[1, 0])), ..x.clone() };
             for kind in [ArgKind::Max, ArgKind::Min] {
-                let better = |a: f64, b: f64| !b.is_nan() && (a.is_nan() || if kind == ArgKind::Max { a > b } else { a < b });
-                let wanted: Vec<f64> = (0..3).map(|r| (1..100).fold(0, |b, k| if better(v[r * 100 + k], v[r * 100 + b]) { k } else { b }) as f64).collect();
+                let better =
+                    |a: f64, b: f64| !b.is_nan() && (a.is_nan() || if kind == ArgKind::Max { a > b } else { a < b });
+                let wanted: Vec<f64> = (0..3)
+                    .map(|r| (1..100).fold(0, |b, k| if better(v[r * 100 + k], v[r * 100 + b]) { k } else { b }) as f64)
+                    .collect();
                 let mut out = Tensor::counting(DType::I64, &[3]);
                 arg_reduce(&pool, x.src(), out.dst(), 1, kind);
                 assert_eq!(out.values(), wanted, "{dtype}");
                 arg_reduce(&pool, turned.src(), out.dst(), 0, kind);
                 assert_eq!(out.values(), wanted, "{dtype}");
-                let wanted: Vec<f64> = (0..100).map(|c| (1..3).fold(0, |b, k| if better(v[k * 100 + c], v[b * 100 + c]) { k } else { b }) as f64).collect();
+                let wanted: Vec<f64> = (0..100)
+                    .map(|c| (1..3).fold(0, |b, k| if better(v[k * 100 + c], v[b * 100 + c]) { k } else { b }) as f64)
+                    .collect();
                 let mut out = Tensor::counting(DType::I64, &[100]);
                 arg_reduce(&pool, x.src(), out.dst(), 0, kind);
                 assert_eq!(out.values(), wanted, "{dtype}");

@@ -76,7 +76,10 @@ pub fn other_kernels(pool: &Pool) -> Vec<(&'static str, f64)> {
     let mut out = Vec::new();
     let mut words = vec![0u64; N];
     let mut more = vec![0u64; N];
-    let dst = |words: &mut Vec<u64>, dtype, shape: &[usize]| Dst { ptr: words.as_mut_ptr().cast(), layout: Layout::packed(TensorType::new(dtype, shape)) };
+    let dst = |words: &mut Vec<u64>, dtype, shape: &[usize]| Dst {
+        ptr: words.as_mut_ptr().cast(),
+        layout: Layout::packed(TensorType::new(dtype, shape)),
+    };
     let mut time = |name, f: &mut dyn FnMut()| out.push((name, seconds(f) * 1e3));
     let x = dst(&mut words, DType::F32, &[1024, 1024]);
     let y = dst(&mut more, DType::F32, &[1024, 1024]);
@@ -87,11 +90,18 @@ pub fn other_kernels(pool: &Pool) -> Vec<(&'static str, f64)> {
     time("copy 1024x1024 f32", &mut || super::copy(pool, x.as_src(), y));
     let turned = Src { ptr: x.ptr, layout: x.layout.permute(&Steps::new(&[1, 0])) };
     time("transpose 1024x1024 f32", &mut || super::copy(pool, turned, y));
-    let heads = Src { layout: Layout::packed(TensorType::new(DType::F32, &[16, 64, 16, 64])).permute(&Steps::new(&[0, 2, 1, 3])), ..turned };
+    let heads = Src {
+        layout: Layout::packed(TensorType::new(DType::F32, &[16, 64, 16, 64])).permute(&Steps::new(&[0, 2, 1, 3])),
+        ..turned
+    };
     let heads_out = Dst { layout: Layout::packed(heads.layout.ty()), ..y };
     time("copy heads 16x64x16x64 f32", &mut || super::copy(pool, heads, heads_out));
-    time("argmax last of 1024x1024", &mut || super::arg_reduce(pool, x.as_src(), dst(&mut more, DType::I64, &[1024]), 1, ArgKind::Max));
-    time("argmax first of 1024x1024", &mut || super::arg_reduce(pool, x.as_src(), dst(&mut more, DType::I64, &[1024]), 0, ArgKind::Max));
+    time("argmax last of 1024x1024", &mut || {
+        super::arg_reduce(pool, x.as_src(), dst(&mut more, DType::I64, &[1024]), 1, ArgKind::Max)
+    });
+    time("argmax first of 1024x1024", &mut || {
+        super::arg_reduce(pool, x.as_src(), dst(&mut more, DType::I64, &[1024]), 0, ArgKind::Max)
+    });
     time("cumsum last of 1024x1024", &mut || super::scan(pool, x.as_src(), y, 1, ScanKind::Sum, false));
     time("cumsum first of 1024x1024", &mut || super::scan(pool, x.as_src(), y, 0, ScanKind::Sum, false));
     let mut order = vec![0u64; N];
@@ -106,10 +116,14 @@ pub fn other_kernels(pool: &Pool) -> Vec<(&'static str, f64)> {
     let index = dst(&mut order, DType::I64, &[4096]).as_src();
     let (table, taken) = (dst(&mut words, DType::F32, &[1000, 256]), dst(&mut more, DType::F32, &[4096, 256]));
     time("take 4096 of 1000x256", &mut || super::take(pool, table.as_src(), index, taken, 0, false).expect("in range"));
-    time("put-add 4096 to 1000x256", &mut || super::put(pool, index, taken.as_src(), table, 0, PutMode::Add, false).expect("in range"));
+    time("put-add 4096 to 1000x256", &mut || {
+        super::put(pool, index, taken.as_src(), table, 0, PutMode::Add, false).expect("in range")
+    });
     let few = dst(&mut order, DType::I64, &[128]).as_src();
     let (table, taken) = (dst(&mut words, DType::F32, &[1000, 64]), dst(&mut more, DType::F32, &[128, 64]));
     time("take 128 of 1000x64", &mut || super::take(pool, table.as_src(), few, taken, 0, false).expect("in range"));
-    time("put-add 128 to 1000x64", &mut || super::put(pool, few, taken.as_src(), table, 0, PutMode::Add, false).expect("in range"));
+    time("put-add 128 to 1000x64", &mut || {
+        super::put(pool, few, taken.as_src(), table, 0, PutMode::Add, false).expect("in range")
+    });
     out
 }

@@ -111,7 +111,8 @@ unsafe fn transpose<T: Copy + Send + Sync + 'static>(
     let (across, along) = (list[list.len() - 1], list[turned]);
     let kernel = transpose_kernel::<T>();
     let mut outer: Vec<Axis<2>> = (0..list.len() - 1).filter(|&i| i != turned).map(|i| list[i]).collect();
-    let squares = |a: Axis<2>| Axis { extent: a.extent.div_ceil(SQUARE), strides: a.strides.map(|s| s * SQUARE as i64) };
+    let squares =
+        |a: Axis<2>| Axis { extent: a.extent.div_ceil(SQUARE), strides: a.strides.map(|s| s * SQUARE as i64) };
     outer.push(squares(along));
     outer.push(squares(across));
     let count: usize = outer.iter().map(|a| a.extent).product();

@@ -149,7 +149,8 @@ unsafe fn blocks<T: Gemm>(
             if pack_b {
                 for j in (0..n).step_by(columns) {
                     let from = b.at(p, j0 + j);
-                    let part = Block { from: from.ptr, across: b.column, along: b.row, count: (n - j).min(columns), depth: k };
+                    let part =
+                        Block { from: from.ptr, across: b.column, along: b.row, count: (n - j).min(columns), depth: k };
                     // SAFETY: a block of b into its place among the panels.
                     unsafe { panel(part, packed_b.add(j * k), columns, kernels.transpose) };
                 }
@@ -166,8 +167,11 @@ unsafe fn blocks<T: Gemm>(
                 let table: &[TileFn<T>; 2] = if at.row == 1 { &kernels.unit[m - 1] } else { &kernels.strided[m - 1] };
                 for j in (0..n).step_by(columns) {
                     let wide = (n - j).min(columns);
-                    let (from, step) =
-                        if pack_b { (packed_b.wrapping_add(j * k), columns as isize) } else { (b.at(p, j0 + j).ptr, b.row) };
+                    let (from, step) = if pack_b {
+                        (packed_b.wrapping_add(j * k), columns as isize)
+                    } else {
+                        (b.at(p, j0 + j).ptr, b.row)
+                    };
                     let tile = Tile {
                         k,
                         a: at.ptr,

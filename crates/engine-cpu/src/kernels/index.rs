@@ -108,7 +108,15 @@ fn take_sized<T: Copy>(pool: &Pool, x: &Src, list: &[i64], out: &Dst, axis: usiz
 }
 
 /// Writes slices of `value` into the packed `out`, which holds the old values, at the positions `index` along `axis`.
-pub fn put(pool: &Pool, index: Src, value: Src, out: Dst, axis: usize, mode: PutMode, wrap: bool) -> Result<(), Failure> {
+pub fn put(
+    pool: &Pool,
+    index: Src,
+    value: Src,
+    out: Dst,
+    axis: usize,
+    mode: PutMode,
+    wrap: bool,
+) -> Result<(), Failure> {
     let list = checked(pool, &index, axis, out.layout.shape[axis], wrap)?;
     if value.layout.shape.numel() == 0 {
         return Ok(());
@@ -155,7 +163,8 @@ fn with_wide<T: Element>(pool: &Pool, out: &Dst, f: &dyn Fn(*mut T::Wide)) {
     let count = out.layout.shape.numel();
     let elements = Shared(elements);
     // SAFETY: KERNEL-3: `out` holds the old values.
-    let mut wide: Vec<T::Wide> = unsafe { std::slice::from_raw_parts(elements.get(), count) }.iter().map(|x| x.widen()).collect();
+    let mut wide: Vec<T::Wide> =
+        unsafe { std::slice::from_raw_parts(elements.get(), count) }.iter().map(|x| x.widen()).collect();
     f(wide.as_mut_ptr());
     split(pool, count, GRAIN_BYTES, &|part| {
         for i in part {
@@ -344,7 +353,10 @@ mod tests {
             let turned = Tensor { layout: x.layout.permute(&Steps::new(&[1, 0])), ..x.clone() };
             let mut out = Tensor::counting(dtype, &[2, 5]);
             take(&pool, turned.src(), index(&[2], &[2, 0]).src(), out.dst(), 0, false).unwrap();
-            assert_eq!(out.values(), [2, 0].iter().flat_map(|c| (0..5).map(|r| v[r * 3 + c]).collect::<Vec<_>>()).collect::<Vec<_>>());
+            assert_eq!(
+                out.values(),
+                [2, 0].iter().flat_map(|c| (0..5).map(|r| v[r * 3 + c]).collect::<Vec<_>>()).collect::<Vec<_>>()
+            );
         }
     }
 
@@ -395,7 +407,8 @@ mod tests {
         for threads in [1, 2, 5] {
             let mut out = Tensor::new(DType::F32, &[61, 32], &[0.0; 61 * 32]);
             let value = Tensor::new(DType::F32, &[5000, 32], &rows.iter().map(|&x| x as f64).collect::<Vec<_>>());
-            put(&Pool::new(threads), index(&[5000], &places).src(), value.src(), out.dst(), 0, PutMode::Add, false).unwrap();
+            put(&Pool::new(threads), index(&[5000], &places).src(), value.src(), out.dst(), 0, PutMode::Add, false)
+                .unwrap();
             results.push(out.bytes);
         }
         assert!(results.iter().all(|r| *r == results[0]));

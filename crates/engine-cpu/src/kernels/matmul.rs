@@ -256,7 +256,6 @@ fn integers<T: Element<Wide = T> + Default>(pool: &Pool, p: &Product, a: *const 
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use gt_ir::Steps;
@@ -280,7 +279,18 @@ mod tests {
 
     #[test]
     fn every_table_stride_and_split_gives_the_same_bits() {
-        let sizes = [(1, 1, 1), (3, 4, 5), (12, 32, 8), (13, 33, 300), (1, 200, 70), (40, 1, 600), (64, 64, 64), (61, 150, 257), (5, 17, 0), (100, 300, 40)];
+        let sizes = [
+            (1, 1, 1),
+            (3, 4, 5),
+            (12, 32, 8),
+            (13, 33, 300),
+            (1, 200, 70),
+            (40, 1, 600),
+            (64, 64, 64),
+            (61, 150, 257),
+            (5, 17, 0),
+            (100, 300, 40),
+        ];
         for (m, n, k) in sizes {
             let (a, b) = (values(m * k, 1), values(k * n, 2));
             let (at, bt): (Vec<f32>, Vec<f32>) = (
@@ -290,18 +300,28 @@ mod tests {
             let spaced: Vec<f32> = a.iter().flat_map(|&x| [x, 9.0, 9.0]).collect();
             for kernels in tables_f32() {
                 let fused = kernels.width > 4 || cfg!(target_arch = "aarch64");
-                let wanted: Vec<u32> = (0..m * n)
-                    .map(|x| chain(k, fused, |p| a[x / n * k + p], |p| b[p * n + x % n]).to_bits())
-                    .collect();
+                let wanted: Vec<u32> =
+                    (0..m * n).map(|x| chain(k, fused, |p| a[x / n * k + p], |p| b[p * n + x % n]).to_bits()).collect();
                 let (k_, n_, m_) = (k as isize, n as isize, m as isize);
                 for (pa, sa) in [(&a, [k_, 1]), (&at, [1, m_]), (&spaced, [3 * k_, 3])] {
                     for (pb, sb) in [(&b, [n_, 1]), (&bt, [1, k_])] {
                         for threads in [1, 3] {
                             let mut c = vec![7f32; m * n];
-                            let p = Product { e: Extents { m, n, k }, a: sa, b: sb, c_row: n_, batch: Axes::new(&[], [&[]; 3]), batches: 1 };
+                            let p = Product {
+                                e: Extents { m, n, k },
+                                a: sa,
+                                b: sb,
+                                c_row: n_,
+                                batch: Axes::new(&[], [&[]; 3]),
+                                batches: 1,
+                            };
                             floats(&Pool::new(threads), &p, pa.as_ptr(), pb.as_ptr(), c.as_mut_ptr(), kernels);
                             let bits: Vec<u32> = c.iter().map(|x| x.to_bits()).collect();
-                            assert!(bits == wanted, "{m} {n} {k} width {} strides {sa:?} {sb:?} threads {threads}", kernels.width);
+                            assert!(
+                                bits == wanted,
+                                "{m} {n} {k} width {} strides {sa:?} {sb:?} threads {threads}",
+                                kernels.width
+                            );
                         }
                     }
                 }
@@ -316,7 +336,14 @@ mod tests {
         let bt: Vec<f64> = values(k * n, 2).iter().map(|&x| x as f64).collect();
         for kernels in tables_f64() {
             let mut c = vec![0f64; m * n];
-            let p = Product { e: Extents { m, n, k }, a: [k as isize, 1], b: [1, k as isize], c_row: n as isize, batch: Axes::new(&[], [&[]; 3]), batches: 1 };
+            let p = Product {
+                e: Extents { m, n, k },
+                a: [k as isize, 1],
+                b: [1, k as isize],
+                c_row: n as isize,
+                batch: Axes::new(&[], [&[]; 3]),
+                batches: 1,
+            };
             floats(&Pool::new(2), &p, a.as_ptr(), bt.as_ptr(), c.as_mut_ptr(), kernels);
             for (x, c) in c.iter().enumerate() {
                 let sum: f64 = (0..k).map(|p| a[x / n * k + p] * bt[x % n * k + p]).sum();
@@ -337,7 +364,9 @@ mod tests {
                 (&[2, 0], &[0, 3], &[2, 3]),
                 (&[0, 2], &[2, 3], &[0, 3]),
             ] {
-                let small = |n: usize| (0..n).map(|i| (i * 7 % 5) as f64 - 2.0 * dtype.is_float() as u8 as f64).collect::<Vec<_>>();
+                let small = |n: usize| {
+                    (0..n).map(|i| (i * 7 % 5) as f64 - 2.0 * dtype.is_float() as u8 as f64).collect::<Vec<_>>()
+                };
                 let a = Tensor::new(dtype, sa, &small(sa.iter().product()));
                 // b is stored with its last axis first.
                 let mut stored = vec![sb[sb.len() - 1]];
@@ -347,7 +376,10 @@ mod tests {
                 let mut c = Tensor::new(dtype, sc, &vec![1.0; sc.iter().product()]);
                 matmul(&pool, a.src(), b.src(), c.dst());
                 let rank = sc.len();
-                let (va, vb) = (a.spread(&[&sc[..rank - 2], &sa[sa.len() - 2..]].concat()), b.spread(&[&sc[..rank - 2], &sb[sb.len() - 2..]].concat()));
+                let (va, vb) = (
+                    a.spread(&[&sc[..rank - 2], &sa[sa.len() - 2..]].concat()),
+                    b.spread(&[&sc[..rank - 2], &sb[sb.len() - 2..]].concat()),
+                );
                 let (m, n, k) = (sc[rank - 2], sc[rank - 1], sa[sa.len() - 1]);
                 let wanted: Vec<f64> = (0..sc.iter().product())
                     .map(|x| {

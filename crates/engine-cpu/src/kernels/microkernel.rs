@@ -284,13 +284,27 @@ mod x86 {
     }
 
     x86_vector!(
-        __m512, f32, 16, _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
+        __m512,
+        f32,
+        16,
+        _mm512_setzero_ps,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_fmadd_ps,
         _mm512_add_ps,
         |from, count| _mm512_maskz_loadu_ps(((1u32 << count) - 1) as u16, from),
         |v, to, count| _mm512_mask_storeu_ps(to, ((1u32 << count) - 1) as u16, v)
     );
     x86_vector!(
-        __m512d, f64, 8, _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd,
+        __m512d,
+        f64,
+        8,
+        _mm512_setzero_pd,
+        _mm512_set1_pd,
+        _mm512_loadu_pd,
+        _mm512_storeu_pd,
+        _mm512_fmadd_pd,
         _mm512_add_pd,
         |from, count| _mm512_maskz_loadu_pd(((1u32 << count) - 1) as u8, from),
         |v, to, count| _mm512_mask_storeu_pd(to, ((1u32 << count) - 1) as u8, v)
@@ -313,13 +327,27 @@ mod x86 {
     }
 
     x86_vector!(
-        __m256, f32, 8, _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps,
+        __m256,
+        f32,
+        8,
+        _mm256_setzero_ps,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_fmadd_ps,
         _mm256_add_ps,
         |from, count| _mm256_maskload_ps(from, mask(count)),
         |v, to, count| _mm256_maskstore_ps(to, mask(count), v)
     );
     x86_vector!(
-        __m256d, f64, 4, _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd,
+        __m256d,
+        f64,
+        4,
+        _mm256_setzero_pd,
+        _mm256_set1_pd,
+        _mm256_loadu_pd,
+        _mm256_storeu_pd,
+        _mm256_fmadd_pd,
         _mm256_add_pd,
         |from, count| _mm256_maskload_pd(from, wide_mask(count)),
         |v, to, count| _mm256_maskstore_pd(to, wide_mask(count), v)

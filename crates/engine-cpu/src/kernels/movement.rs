@@ -35,7 +35,8 @@ pub fn update_slice(pool: &Pool, src: Src, out: Dst, starts: &[i64], steps: &Ste
     let shape = src.layout.shape;
     let Some(layout) = out.layout.slice(&shape, starts, steps) else {
         let whole = out.layout.shape;
-        let message = format!("update_slice: {shape} elements from {starts:?} on, {steps} apart, do not fit shape {whole}");
+        let message =
+            format!("update_slice: {shape} elements from {starts:?} on, {steps} apart, do not fit shape {whole}");
         return Err(Failure::new(FailureKind::Value, message));
     };
     copy(pool, src, Dst { layout, ..out });

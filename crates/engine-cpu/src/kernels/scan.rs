@@ -48,7 +48,13 @@ impl Lines {
         Lines { others: Axes::new(&shape, [&sx, &so]), count: shape.numel(), extent, starts, steps }
     }
 
-    fn run<T: Element>(&self, pool: &Pool, x: *const T, out: *mut T, combine: &(impl Fn(T::Wide, T::Wide) -> T::Wide + Sync)) {
+    fn run<T: Element>(
+        &self,
+        pool: &Pool,
+        x: *const T,
+        out: *mut T,
+        combine: &(impl Fn(T::Wide, T::Wide) -> T::Wide + Sync),
+    ) {
         let x = Shared::read(x.wrapping_offset(self.starts[0]));
         let out = Shared(out.wrapping_offset(self.starts[1]));
         split(pool, self.count, GRAIN.div_ceil(self.extent), &|part| {
@@ -58,7 +64,8 @@ impl Lines {
                 let count = abreast.len();
                 walk(self.others.list(), abreast, |line, at| places[line - from] = at.map(|a| a as isize));
                 let places = &places[..count];
-                let neighbours = places.iter().enumerate().all(|(i, p)| [0, 1].map(|k| p[k] - places[0][k]) == [i as isize; 2]);
+                let neighbours =
+                    places.iter().enumerate().all(|(i, p)| [0, 1].map(|k| p[k] - places[0][k]) == [i as isize; 2]);
                 // SAFETY: KERNEL-3; the lines are inside both tensors and this chunk's.
                 unsafe {
                     if neighbours {
@@ -73,7 +80,13 @@ impl Lines {
 
     /// Lines that are neighbours in memory: each step is a run of elements.
     #[inline(always)]
-    unsafe fn side_by_side<T: Element>(&self, x: *const T, out: *mut T, count: usize, combine: &impl Fn(T::Wide, T::Wide) -> T::Wide) {
+    unsafe fn side_by_side<T: Element>(
+        &self,
+        x: *const T,
+        out: *mut T,
+        count: usize,
+        combine: &impl Fn(T::Wide, T::Wide) -> T::Wide,
+    ) {
         // SAFETY: the caller's lines.
         unsafe {
             let mut sums = [(*x).widen(); ABREAST];
@@ -96,7 +109,13 @@ impl Lines {
     }
 
     /// Lines anywhere, four at a time: more would evict each other where lines are a power of two apart.
-    unsafe fn apart<T: Element>(&self, x: *const T, out: *mut T, places: &[[isize; 2]], combine: &impl Fn(T::Wide, T::Wide) -> T::Wide) {
+    unsafe fn apart<T: Element>(
+        &self,
+        x: *const T,
+        out: *mut T,
+        places: &[[isize; 2]],
+        combine: &impl Fn(T::Wide, T::Wide) -> T::Wide,
+    ) {
         for places in places.chunks(4) {
             // Lines that are missing repeat the first one.
             let places: [[isize; 2]; 4] = std::array::from_fn(|j| *places.get(j).unwrap_or(&places[0]));
@@ -137,8 +156,18 @@ mod tests {
                 for axis in 0..3 {
                     for reverse in [false, true] {
                         let (shape, count) = ([3, 70, 2], 420);
-                        let values: Vec<f64> = (0..count).map(|i| if kind == ScanKind::Sum { (i % 2) as f64 } else { 1.0 + (i % 31 == 0) as u8 as f64 }).collect();
-                        let small: Vec<f64> = values.iter().map(|&v| if kind == ScanKind::Prod { 1.0 } else { v }).collect();
+                        let values: Vec<f64> =
+                            (0..count)
+                                .map(|i| {
+                                    if kind == ScanKind::Sum {
+                                        (i % 2) as f64
+                                    } else {
+                                        1.0 + (i % 31 == 0) as u8 as f64
+                                    }
+                                })
+                                .collect();
+                        let small: Vec<f64> =
+                            values.iter().map(|&v| if kind == ScanKind::Prod { 1.0 } else { v }).collect();
                         let x = Tensor::new(dtype, &shape, if axis == 1 { &small } else { &values });
                         let mut out = Tensor::counting(dtype, &shape);
                         scan(&pool, x.src(), out.dst(), axis, kind, reverse);

@@ -254,7 +254,9 @@ mod tests {
                     let count: usize = shape.iter().product();
                     let mut numbers: Vec<f64> = values(count, 5).iter().map(|&x| (x * 20.0).round() as f64).collect();
                     if !dtype.is_float() {
-                        numbers.iter_mut().for_each(|x| *x = x.abs().min(if dtype == DType::Bool { 1.0 } else { 100.0 }));
+                        numbers
+                            .iter_mut()
+                            .for_each(|x| *x = x.abs().min(if dtype == DType::Bool { 1.0 } else { 100.0 }));
                     } else {
                         numbers[count / 2] = f64::NAN;
                         numbers[count / 3] = -f64::NAN;

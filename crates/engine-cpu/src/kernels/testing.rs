@@ -57,7 +57,9 @@ impl Tensor {
         let layout = self.layout.broadcast(&Shape::new(shape));
         let axes = Axes::new(shape, [&layout.strides]);
         let mut out = Vec::new();
-        walk(axes.list(), 0..layout.shape.numel(), |_, [at]| out.push(self.element((layout.offset as i64 + at) as usize)));
+        walk(axes.list(), 0..layout.shape.numel(), |_, [at]| {
+            out.push(self.element((layout.offset as i64 + at) as usize))
+        });
         out
     }
 

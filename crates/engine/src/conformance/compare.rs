@@ -64,11 +64,19 @@ pub fn allowance(op: &Op, ins: &[&HostTensor], scalars: &[Scalar]) -> Allowance 
     match op {
         Op::Iota(_) | Op::Upload(_) | Op::Fill(_) | Op::Select(_) | Op::Cast(_) | Op::Compare(_) => Allowance::Numbers,
         Op::Sort(_) | Op::ArgReduce(_) => Allowance::Numbers,
-        Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_) => Allowance::Bits,
+        Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_) => {
+            Allowance::Bits
+        }
         Op::Concat(_) | Op::Take(_) | Op::Gather(_) | Op::Write(_) => Allowance::Bits,
         Op::Put(op) if op.mode == PutMode::Set => Allowance::Bits,
         Op::Scatter(op) if op.mode == PutMode::Set => Allowance::Bits,
-        Op::Random(op) => if op.kind == RandomKind::Normal { near(4.0, 4.0) } else { Allowance::Numbers },
+        Op::Random(op) => {
+            if op.kind == RandomKind::Normal {
+                near(4.0, 4.0)
+            } else {
+                Allowance::Numbers
+            }
+        }
         _ if !dtype.is_some_and(DType::is_float) => Allowance::Numbers,
         Op::Unary(op) => unary(op.kind),
         Op::Binary(op) => binary(op.kind),
@@ -93,10 +101,11 @@ fn unary(kind: UnaryKind) -> Allowance {
         Neg | Abs | Sign | Square | Reciprocal | Sqrt | Relu | Floor | Ceil | Round | Trunc => Allowance::Numbers,
         LogicalNot | BitwiseNot | IsNan | IsInf | IsFinite => Allowance::Numbers,
         // These cancel inside: one end of their range is only as exact as their largest term.
-        Gelu | Erf | Erfc | Sin | Cos | Tan | Log | Log2 | Log10 => Allowance::Near { ulps: 4.0, absolute: 4.0, slack: Vec::new() },
-        Rsqrt | Exp | Exp2 | Expm1 | Log1p | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh | Atanh | Tanh | Sigmoid | Silu => {
-            Allowance::Near { ulps: 4.0, absolute: 0.5, slack: Vec::new() }
+        Gelu | Erf | Erfc | Sin | Cos | Tan | Log | Log2 | Log10 => {
+            Allowance::Near { ulps: 4.0, absolute: 4.0, slack: Vec::new() }
         }
+        Rsqrt | Exp | Exp2 | Expm1 | Log1p | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh | Atanh | Tanh
+        | Sigmoid | Silu => Allowance::Near { ulps: 4.0, absolute: 0.5, slack: Vec::new() },
     }
 }
 
@@ -124,7 +133,11 @@ fn summed(op: &Op, ins: &[&HostTensor], scalars: &[Scalar], ulps: f64, unit: fn(
     let sizes: Vec<&HostTensor> = sizes.iter().collect();
     let magnitude = evaluate(op, &sizes, scalars, None).expect("the op ran on the values themselves");
     let per_unit = 4.0 * unit(ins[0].ty.dtype);
-    Allowance::Near { ulps, absolute: 0.0, slack: numbers::floats(&magnitude[0]).iter().map(|m| m * per_unit).collect() }
+    Allowance::Near {
+        ulps,
+        absolute: 0.0,
+        slack: numbers::floats(&magnitude[0]).iter().map(|m| m * per_unit).collect(),
+    }
 }
 
 /// Says where two tensors differ by more than is allowed.

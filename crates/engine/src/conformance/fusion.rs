@@ -55,7 +55,8 @@ fn chain(builder: &mut PlanBuilder, space: Shape, dtype: DType, ins: [Slot; 4]) 
     let shifted = builder.one(binary(BinaryKind::Add), &[scaled, column], &[]);
     let curved = builder.one(Unary { kind: UnaryKind::Sigmoid }, &[shifted], &[]);
     let weighted = builder.one(binary(BinaryKind::Mul), &[curved, number], &[]);
-    let positive = builder.one(Compare { kind: CompareKind::Gt, scalar: Side::Right }, &[shifted], &[Scalar::F64(0.25)]);
+    let positive =
+        builder.one(Compare { kind: CompareKind::Gt, scalar: Side::Right }, &[shifted], &[Scalar::F64(0.25)]);
     let chosen = builder.one(Select { a_scalar: false, b_scalar: false, dtype }, &[positive, weighted, scaled], &[]);
     let squared = builder.one(binary(BinaryKind::Mul), &[chosen, chosen], &[]);
     let ones = builder.one(Fill { dtype, shape: space }, &[], &[Scalar::F64(1.0)]);
@@ -89,7 +90,11 @@ pub fn fused_chains<E: Engine>(engine: &mut E) {
             expect_same(&fused, &single, &Allowance::Exact, &format!("{title}, against one by one"));
             let want = results(&mut Reference::new(), &builder.finish(&live, Grouping::OneByOne), &inputs);
             // A unit in the last place early on may grow a little, and in the narrow dtypes is all there is.
-            let near = Allowance::Near { ulps: 16.0, absolute: 0.0, slack: vec![super::compare::epsilon(dtype) * 8.0; space.numel()] };
+            let near = Allowance::Near {
+                ulps: 16.0,
+                absolute: 0.0,
+                slack: vec![super::compare::epsilon(dtype) * 8.0; space.numel()],
+            };
             // The comparison and the choice may fall the other way on such a unit: they are held to the one-by-one run.
             expect_same(&fused[..1], &want[..1], &near, &title);
 
@@ -113,7 +118,11 @@ fn chain_on_views(space: Shape, dtype: DType, inputs: &[HostTensor]) -> (Vec<Hos
     let size = dtype.size();
     let doubled = HostTensor {
         ty: doubled_ty,
-        bytes: if row.ty.shape.rank() == 0 { row.bytes.clone() } else { row.bytes.chunks(size).flat_map(|c| [c, c].concat()).collect() },
+        bytes: if row.ty.shape.rank() == 0 {
+            row.bytes.clone()
+        } else {
+            row.bytes.chunks(size).flat_map(|c| [c, c].concat()).collect()
+        },
     };
     let line = reference(gt_ir::ops::Reshape { shape: Shape::new(&[1]) }.into(), &inputs[3], &[]);
     let stored = vec![transposed, doubled, inputs[2].clone(), line];
@@ -121,7 +130,8 @@ fn chain_on_views(space: Shape, dtype: DType, inputs: &[HostTensor]) -> (Vec<Hos
     let mut builder = PlanBuilder::new(&types);
     let x = builder.one(reversed, &[0], &[]);
     let rank = row.ty.shape.rank();
-    let row = builder.one(Slice { sizes: row.ty.shape, steps: Steps::splat(rank, 2) }, &[1], &vec![Scalar::I64(0); rank]);
+    let row =
+        builder.one(Slice { sizes: row.ty.shape, steps: Steps::splat(rank, 2) }, &[1], &vec![Scalar::I64(0); rank]);
     let column = builder.one(Broadcast { shape: space }, &[2], &[]);
     let number = builder.one(gt_ir::ops::Reshape { shape: Shape::default() }, &[3], &[]);
     let live = chain(&mut builder, space, dtype, [x, row, column, number]);
@@ -134,7 +144,17 @@ fn chain_on_views(space: Shape, dtype: DType, inputs: &[HostTensor]) -> (Vec<Hos
 /// On the first disagreement.
 pub fn fused_reductions<E: Engine>(engine: &mut E) {
     let spaces: [&[usize]; 11] = [
-        &[5], &[3, 5], &[5, 3], &[2, 3, 4], &[70, 130], &[130, 70], &[2, 2100], &[2100, 3], &[3, 1, 7], &[4, 33, 65], &[1, 1],
+        &[5],
+        &[3, 5],
+        &[5, 3],
+        &[2, 3, 4],
+        &[70, 130],
+        &[130, 70],
+        &[2, 2100],
+        &[2100, 3],
+        &[3, 1, 7],
+        &[4, 33, 65],
+        &[1, 1],
     ];
     let mut random = SplitMix::new(6);
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I64, DType::U8] {
@@ -142,7 +162,11 @@ pub fn fused_reductions<E: Engine>(engine: &mut E) {
             for mask in 1..1u8 << dims.len() {
                 let axes = AxisSet(mask);
                 let space = Shape::new(dims);
-                let title = format!("fused reductions of {space} over {:?} in {dtype} on {}", axes.iter().collect::<Vec<_>>(), engine.name());
+                let title = format!(
+                    "fused reductions of {space} over {:?} in {dtype} on {}",
+                    axes.iter().collect::<Vec<_>>(),
+                    engine.name()
+                );
                 let inputs = chain_inputs(&space, dtype, &mut random);
                 let types: Vec<TensorType> = inputs.iter().map(|t| t.ty).collect();
                 let mut builder = PlanBuilder::new(&types);
@@ -180,7 +204,11 @@ fn reduction_allowance(dtype: DType, space: &Shape, axes: AxisSet) -> Allowance 
     }
     // Elements are at most 6 in size; the op table holds single sums to tighter bounds.
     let count: usize = axes.iter().map(|a| space[a]).product();
-    Allowance::Near { ulps: 8.0, absolute: 6.0 * 4.0 * count as f64, slack: vec![super::compare::epsilon(dtype) * 8.0; space.numel()] }
+    Allowance::Near {
+        ulps: 8.0,
+        absolute: 6.0 * 4.0 * count as f64,
+        slack: vec![super::compare::epsilon(dtype) * 8.0; space.numel()],
+    }
 }
 
 /// Programs of random elementwise instructions and reductions: fused and one by one must agree in every bit,
@@ -255,7 +283,8 @@ fn random_program(seed: u64) -> (PlanBuilder, Vec<Slot>, Vec<HostTensor>) {
     let axes = AxisSet(1 + random.below((1 << space.rank()) - 1) as u8);
     for _ in 0..random.below(3) {
         let x = *random.pick(&full);
-        let kinds: &[ReduceKind] = if builder.ty(x).dtype == DType::Bool { &[ReduceKind::Max, ReduceKind::Min] } else { ReduceKind::ALL };
+        let kinds: &[ReduceKind] =
+            if builder.ty(x).dtype == DType::Bool { &[ReduceKind::Max, ReduceKind::Min] } else { ReduceKind::ALL };
         let kind = *random.pick(kinds);
         let keepdim = random.below(2) == 0;
         live.push(builder.one(Reduce { kind, axes, keepdim }, &[x], &[]));

@@ -85,7 +85,11 @@ impl<'a> Case<'a> {
         let saves = self.op.primitive().saves(needs);
         let mut eager = Eager::new();
         let mut keep = |tensors: &[HostTensor], mask: u64| -> Vec<Option<Val>> {
-            tensors.iter().enumerate().map(|(i, t)| (mask >> i.min(63) & 1 != 0).then(|| eager.put(t.clone()))).collect()
+            tensors
+                .iter()
+                .enumerate()
+                .map(|(i, t)| (mask >> i.min(63) & 1 != 0).then(|| eager.put(t.clone())))
+                .collect()
         };
         let (saved_ins, saved_outs) = (keep(&self.ins, saves.ins), keep(&outs, saves.outs));
         let grads: Vec<Option<Val>> = cotangents.iter().map(|c| c.as_ref().map(|c| eager.put(c.clone()))).collect();
@@ -118,7 +122,10 @@ impl<'a> Case<'a> {
         let base = numbers::floats(&self.ins[i]);
         let moved = |h: f64| {
             let mut ins = self.ins.clone();
-            ins[i] = numbers::from_floats(self.ins[i].ty, &base.iter().zip(direction).map(|(x, d)| x + h * d).collect::<Vec<_>>());
+            ins[i] = numbers::from_floats(
+                self.ins[i].ty,
+                &base.iter().zip(direction).map(|(x, d)| x + h * d).collect::<Vec<_>>(),
+            );
             self.loss(&ins)
         };
         (moved(H) - moved(-H)) / (2.0 * H)
@@ -156,7 +163,8 @@ fn check_case(case: &Case<'_>, random: &mut SplitMix, title: &str) {
     assert_eq!(full.len(), case.ins.len(), "{title}: one gradient per input");
     // Asked for less, a rule may save less and gives the same for what it was asked.
     for needs in (1..=all).filter(|n| n & !all == 0) {
-        let some = case.gradients(needs, &case.cotangents).unwrap_or_else(|e| panic!("{title}, needing {needs:b}: {e}"));
+        let some =
+            case.gradients(needs, &case.cotangents).unwrap_or_else(|e| panic!("{title}, needing {needs:b}: {e}"));
         for i in (0..case.ins.len()).filter(|i| needs >> i & 1 != 0) {
             assert_eq!(some[i], full[i], "{title}: input {i}'s gradient depends on what else is needed ({needs:b})");
         }
@@ -248,15 +256,19 @@ fn check_edges() {
         ("cumprod from the end", Scan { kind: ScanKind::Prod, axis: 1, reverse: true }.into()),
     ];
     for (name, op) in &products {
-        for factors in [[2.0, 0.0, 3.0, -1.5, 0.5, 4.0], [0.0, 2.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0, 2.0, 0.0]] {
+        for factors in [[2.0, 0.0, 3.0, -1.5, 0.5, 4.0], [0.0, 2.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0, 2.0, 0.0]]
+        {
             let case = Case::new(op, vec![tensor(&factors, &[2, 3])], &[], &mut random);
             check_case(&case, &mut random, &format!("gradient of {name} over zeros {factors:?}"));
         }
     }
     let known = |op: Op, ins: Vec<HostTensor>, scalars: &[Scalar], want: &[&[f64]]| {
         let mut case = Case { op: &op, ins, scalars, cotangents: Vec::new() };
-        case.cotangents = case.outs().iter().map(|t| Some(numbers::from_floats(t.ty, &vec![1.0; t.ty.numel()]))).collect();
-        let found = case.gradients(case.float_inputs(), &case.cotangents).unwrap_or_else(|e| panic!("{}: {e}", op.display_name()));
+        case.cotangents =
+            case.outs().iter().map(|t| Some(numbers::from_floats(t.ty, &vec![1.0; t.ty.numel()]))).collect();
+        let found = case
+            .gradients(case.float_inputs(), &case.cotangents)
+            .unwrap_or_else(|e| panic!("{}: {e}", op.display_name()));
         for (i, want) in want.iter().enumerate() {
             let have = numbers::floats(found[i].as_ref().expect("a float input has a gradient"));
             assert_eq!(have, *want, "gradient of {} at an edge, input {i}", op.display_name());
@@ -314,7 +326,15 @@ mod tests {
         let ty = TensorType::new(DType::F64, &[2]);
         let mut eager = Eager::new();
         let g = eager.put(numbers::from_floats(ty, &[1.0, 1.0]));
-        let cx = GradCx { ins: &[ty], outs: &[ty], scalars: &[], grads: &[Some(g)], saved_ins: &[None], saved_outs: &[None], needs: 1 };
+        let cx = GradCx {
+            ins: &[ty],
+            outs: &[ty],
+            scalars: &[],
+            grads: &[Some(g)],
+            saved_ins: &[None],
+            saved_outs: &[None],
+            needs: 1,
+        };
         assert!(op.primitive().grad(&cx, &mut eager).is_err());
     }
 }

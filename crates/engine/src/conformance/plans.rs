@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gt_ir::ops::Upload;
-use gt_ir::{Bytes, Failure, HostTensor, Instr, Op, Scalar, ScopeId, Shape, SiteId, StreamHasher, TensorId, TensorType};
+use gt_ir::{
+    Bytes, Failure, HostTensor, Instr, Op, Scalar, ScopeId, Shape, SiteId, StreamHasher, TensorId, TensorType,
+};
 use gt_plan::{Immediates, Plan, Slot, Step, StepKind};
 
 use crate::engine::{Buffer, Engine, Run, Sink, Ticket, Value};
@@ -126,9 +128,9 @@ impl PlanBuilder {
     pub fn finish(&self, live_outs: &[Slot], grouping: Grouping) -> Built {
         let groups: Vec<Group> = match grouping {
             Grouping::Fused => self.groups.clone(),
-            Grouping::OneByOne => (0..self.instrs.len() as u32)
-                .map(|i| Group { instrs: vec![i], fused: self.lone_space(i) })
-                .collect(),
+            Grouping::OneByOne => {
+                (0..self.instrs.len() as u32).map(|i| Group { instrs: vec![i], fused: self.lone_space(i) }).collect()
+            }
         };
         let groups: Vec<Group> = groups.into_iter().filter(|g| !g.instrs.is_empty()).collect();
         let mut live: Vec<Slot> = live_outs.to_vec();
@@ -210,7 +212,7 @@ impl PlanBuilder {
     fn hash(&self, groups: &[Group], live: &[Slot]) -> gt_ir::WindowHash {
         let mut h = StreamHasher::default();
         for instr in &self.instrs {
-            instr.op.hash(&mut h);
+            instr.op.feed(&mut h);
             instr.ins.iter().chain(&instr.outs).for_each(|id| h.word(id.0));
         }
         h.word(self.inputs as u64);

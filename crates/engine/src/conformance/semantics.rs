@@ -57,7 +57,11 @@ fn failures_poison_their_dependents_only<E: Engine>(engine: &mut E) {
         let failure = outcome.failure(bad);
         assert_eq!(failure.kind, FailureKind::Index, "{failure}");
         assert_eq!(failure.message, "index 7 is out of bounds for dimension 0 with size 5");
-        assert_eq!((failure.op.as_str(), &failure.ins), ("take", &types(&inputs)), "the failure names its op and shapes");
+        assert_eq!(
+            (failure.op.as_str(), &failure.ins),
+            ("take", &types(&inputs)),
+            "the failure names its op and shapes"
+        );
         assert_eq!(failure.site, SiteId(101), "the failure names the line of the run, not of the plan");
         assert_eq!(outcome.failure(after), failure, "a dependent carries the original failure");
         assert!(outcome.skipped.is_empty());
@@ -65,7 +69,8 @@ fn failures_poison_their_dependents_only<E: Engine>(engine: &mut E) {
     // Poison that comes in with the run.
     let poison = Arc::new(Failure::new(FailureKind::Value, "from before"));
     let index = upload(engine, &inputs[1..]).remove(0);
-    let outcome = run_plan(engine, &b.finish(&[good, bad, after, later], Grouping::Fused), vec![Err(poison.clone()), Ok(index)]);
+    let outcome =
+        run_plan(engine, &b.finish(&[good, bad, after, later], Grouping::Fused), vec![Err(poison.clone()), Ok(index)]);
     for slot in [good, bad, after, later] {
         assert_eq!(outcome.failure(slot), poison);
     }
@@ -75,9 +80,21 @@ fn indices_are_checked_before_anything_is_written<E: Engine>(engine: &mut E) {
     let matrix = numbers::from_floats(TensorType::new(DType::F32, &[2, 3]), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let rows = numbers::from_floats(TensorType::new(DType::F32, &[2, 3]), &[9.0; 6]);
     let cases: [(Op, HostTensor, &str); 5] = [
-        (Take { axis: 1, wrap: false }.into(), indices(&[0, -1]), "index -1 is out of bounds for dimension 1 with size 3"),
-        (Put { axis: 0, mode: PutMode::Set, wrap: false }.into(), indices(&[0, 2]), "index 2 is out of bounds for dimension 0 with size 2"),
-        (Put { axis: 0, mode: PutMode::Add, wrap: false }.into(), indices(&[1, i64::MAX]), "index 9223372036854775807 is out of bounds for dimension 0 with size 2"),
+        (
+            Take { axis: 1, wrap: false }.into(),
+            indices(&[0, -1]),
+            "index -1 is out of bounds for dimension 1 with size 3",
+        ),
+        (
+            Put { axis: 0, mode: PutMode::Set, wrap: false }.into(),
+            indices(&[0, 2]),
+            "index 2 is out of bounds for dimension 0 with size 2",
+        ),
+        (
+            Put { axis: 0, mode: PutMode::Add, wrap: false }.into(),
+            indices(&[1, i64::MAX]),
+            "index 9223372036854775807 is out of bounds for dimension 0 with size 2",
+        ),
         (
             Gather { axis: 0 }.into(),
             numbers::from_ints(TensorType::new(DType::I64, &[1, 2]), &[1, 5]),
@@ -101,7 +118,11 @@ fn indices_are_checked_before_anything_is_written<E: Engine>(engine: &mut E) {
         let outcome = run_plan(engine, &b.finish(&[out], Grouping::Fused), buffers.into_iter().map(Ok).collect());
         let failure = outcome.failure(out);
         assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Index, message), "{}", op.display_name());
-        assert!(held.read().expect("a held value can be read") == matrix, "{} wrote before it failed", op.display_name());
+        assert!(
+            held.read().expect("a held value can be read") == matrix,
+            "{} wrote before it failed",
+            op.display_name()
+        );
     }
 }
 
@@ -157,7 +178,8 @@ fn poison_in_a_fused_step_reaches_only_what_reads_it<E: Engine>(engine: &mut E) 
     b.end_fused();
     let poison = Arc::new(Failure::new(FailureKind::Value, "from before"));
     let buffer = upload(engine, std::slice::from_ref(&input)).remove(0);
-    let outcome = run_plan(engine, &b.finish(&[clean, tainted, both], Grouping::Fused), vec![Ok(buffer), Err(poison.clone())]);
+    let outcome =
+        run_plan(engine, &b.finish(&[clean, tainted, both], Grouping::Fused), vec![Ok(buffer), Err(poison.clone())]);
     assert_eq!(numbers::floats(&outcome.read(clean)), [3.0, 6.0, 9.0]);
     assert_eq!(outcome.failure(tainted), poison);
     assert_eq!(outcome.failure(both), poison);
@@ -299,7 +321,11 @@ fn runs_are_done_in_order<E: Engine>(engine: &mut E) {
     }
     engine.synchronize();
     for (n, collector) in collectors.iter().enumerate() {
-        assert_eq!(numbers::floats(&collector.finish(&built.plan).read(scaled)), [n as f64; 64], "run {n} is done after synchronize");
+        assert_eq!(
+            numbers::floats(&collector.finish(&built.plan).read(scaled)),
+            [n as f64; 64],
+            "run {n} is done after synchronize"
+        );
     }
 }
 

@@ -1,6 +1,8 @@
 //! Every op × sample × dtype against the reference.
 
-use gt_ir::ops::{Binary, Cast, Compare, Pad, Permute, Reduce, Select, Side, Slice, Sort, Unary, ArgReduce, ArgKind, ReduceKind};
+use gt_ir::ops::{
+    ArgKind, ArgReduce, Binary, Cast, Compare, Pad, Permute, Reduce, ReduceKind, Select, Side, Slice, Sort, Unary,
+};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{AxisSet, DType, HostTensor, Op, OpKind, Sample, Scalar, Shape, Steps, TensorType};
 use gt_plan::Slot;
@@ -35,7 +37,12 @@ pub fn op_table<E: Engine>(engine: &mut E) {
     for &kind in OpKind::ALL {
         for dtype in DType::ALL {
             for (number, sample) in kind.samples(dtype).iter().enumerate() {
-                let title = format!("{} sample {number} in {dtype} on {}: {:?}", sample.op.display_name(), engine.name(), sample);
+                let title = format!(
+                    "{} sample {number} in {dtype} on {}: {:?}",
+                    sample.op.display_name(),
+                    engine.name(),
+                    sample
+                );
                 check_sample(engine, sample, number as u64, &title);
             }
         }
@@ -46,7 +53,8 @@ fn check_sample<E: Engine>(engine: &mut E, sample: &Sample, seed: u64, title: &s
     let mut random = SplitMix::new(seed * 7919 + 17);
     let ins: Vec<HostTensor> = sample.ins.iter().map(|i| make_input(i, &mut random)).collect();
     let refs: Vec<&HostTensor> = ins.iter().collect();
-    let want = evaluate(&sample.op, &refs, &sample.scalars, None).unwrap_or_else(|e| panic!("{title}: the reference fails: {e}"));
+    let want = evaluate(&sample.op, &refs, &sample.scalars, None)
+        .unwrap_or_else(|e| panic!("{title}: the reference fails: {e}"));
     let types: Vec<TensorType> = ins.iter().map(|t| t.ty).collect();
     let inferred = sample.op.primitive().infer(&types).unwrap_or_else(|e| panic!("{title}: infer fails: {e}"));
     let result_types: Vec<TensorType> = want.iter().map(|t| t.ty).collect();
@@ -162,7 +170,11 @@ pub fn special_values_of_rows<E: Engine>(engine: &mut E) {
         let column = HostTensor { ty: TensorType::new(dtype, &[n, 1]), ..x.clone() };
         for &kind in UnaryKind::ALL {
             if kind.row().accepts.takes(dtype) {
-                let x = if matches!(kind, UnaryKind::Sin | UnaryKind::Cos | UnaryKind::Tan) { moderate(&x) } else { x.clone() };
+                let x = if matches!(kind, UnaryKind::Sin | UnaryKind::Cos | UnaryKind::Tan) {
+                    moderate(&x)
+                } else {
+                    x.clone()
+                };
                 check_special(engine, Unary { kind }.into(), &[&x], &[]);
             }
         }
@@ -177,9 +189,18 @@ pub fn special_values_of_rows<E: Engine>(engine: &mut E) {
         for to in DType::ALL {
             check_special(engine, Cast { dtype: to }.into(), &[&x], &[]);
         }
-        let condition = numbers::from_ints(TensorType::new(DType::Bool, &[n]), &(0..n as i64).map(|i| i % 3 % 2).collect::<Vec<_>>());
-        check_special(engine, Select { a_scalar: false, b_scalar: false, dtype }.into(), &[&condition, &column, &x], &[]);
-        let both = HostTensor { ty: TensorType::new(dtype, &[2, n]), bytes: [x.bytes.clone(), x.bytes.clone()].concat() };
+        let condition = numbers::from_ints(
+            TensorType::new(DType::Bool, &[n]),
+            &(0..n as i64).map(|i| i % 3 % 2).collect::<Vec<_>>(),
+        );
+        check_special(
+            engine,
+            Select { a_scalar: false, b_scalar: false, dtype }.into(),
+            &[&condition, &column, &x],
+            &[],
+        );
+        let both =
+            HostTensor { ty: TensorType::new(dtype, &[2, n]), bytes: [x.bytes.clone(), x.bytes.clone()].concat() };
         for descending in [false, true] {
             check_special(engine, Sort { axis: 1, descending }.into(), &[&both], &[]);
         }
@@ -188,7 +209,12 @@ pub fn special_values_of_rows<E: Engine>(engine: &mut E) {
                 check_special(engine, ArgReduce { kind, axis, keepdim: false }.into(), &[&both], &[]);
             }
             for kind in [ReduceKind::Max, ReduceKind::Min] {
-                check_special(engine, Reduce { kind, axes: AxisSet::of(&[axis as usize]), keepdim: false }.into(), &[&both], &[]);
+                check_special(
+                    engine,
+                    Reduce { kind, axes: AxisSet::of(&[axis as usize]), keepdim: false }.into(),
+                    &[&both],
+                    &[],
+                );
             }
         }
     }
@@ -201,7 +227,8 @@ fn moderate(x: &HostTensor) -> HostTensor {
 }
 
 fn check_special<E: Engine>(engine: &mut E, op: Op, ins: &[&HostTensor], scalars: &[Scalar]) {
-    let title = format!("{} on special values of {} on {}", op.display_name(), ins[ins.len() - 1].ty.dtype, engine.name());
+    let title =
+        format!("{} on special values of {} on {}", op.display_name(), ins[ins.len() - 1].ty.dtype, engine.name());
     let want = evaluate(&op, ins, scalars, None).unwrap_or_else(|e| panic!("{title}: the reference fails: {e}"));
     let types: Vec<TensorType> = ins.iter().map(|t| t.ty).collect();
     let owned: Vec<HostTensor> = ins.iter().map(|&t| t.clone()).collect();
@@ -213,7 +240,10 @@ fn check_special<E: Engine>(engine: &mut E, op: Op, ins: &[&HostTensor], scalars
         let have = outcome.read(slot);
         if let Some(what) = difference(&have, want, &allowed) {
             let shape = want.ty.shape;
-            panic!("{title}: {what} (shape {shape}, inputs {:?})", ins.iter().map(|t| numbers::as_floats(t)).collect::<Vec<_>>());
+            panic!(
+                "{title}: {what} (shape {shape}, inputs {:?})",
+                ins.iter().map(|t| numbers::as_floats(t)).collect::<Vec<_>>()
+            );
         }
     }
 }

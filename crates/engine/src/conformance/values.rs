@@ -58,15 +58,25 @@ pub fn make_values(ty: TensorType, domain: Domain, random: &mut SplitMix) -> Hos
             (0..count).map(|_| random.below(11) as f64 - if unsigned { 0.0 } else { 5.0 }).collect()
         }
         Domain::Unit if ty.dtype.is_int() => vec![0.0; count],
-        Domain::Positive | Domain::AboveOne if ty.dtype.is_int() => (0..count).map(|_| 1.0 + random.below(4) as f64).collect(),
-        Domain::NonZero if ty.dtype.is_int() => {
-            (0..count).map(|_| { let size = 1.0 + random.below(6) as f64; signed(random, size) }).collect()
+        Domain::Positive | Domain::AboveOne if ty.dtype.is_int() => {
+            (0..count).map(|_| 1.0 + random.below(4) as f64).collect()
         }
+        Domain::NonZero if ty.dtype.is_int() => (0..count)
+            .map(|_| {
+                let size = 1.0 + random.below(6) as f64;
+                signed(random, size)
+            })
+            .collect(),
         Domain::Any => (0..count).map(|_| random.between(-2.0, 2.0)).collect(),
         Domain::Positive => (0..count).map(|_| random.between(0.5, 2.0)).collect(),
         Domain::AboveOne => (0..count).map(|_| random.between(1.25, 3.0)).collect(),
         Domain::Unit => (0..count).map(|_| random.between(-0.9, 0.9)).collect(),
-        Domain::NonZero => (0..count).map(|_| { let size = random.between(0.3, 1.9); signed(random, size) }).collect(),
+        Domain::NonZero => (0..count)
+            .map(|_| {
+                let size = random.between(0.3, 1.9);
+                signed(random, size)
+            })
+            .collect(),
     };
     numbers::from_numbers(ty, &values)
 }
@@ -89,7 +99,8 @@ fn distinct(count: usize, dtype: DType, random: &mut SplitMix) -> Vec<f64> {
 /// Values at the edges of a dtype: infinities, NaN, signed zeros, ties, extremes.
 pub fn special_values(dtype: DType) -> HostTensor {
     let floats = |max: f64, min_positive: f64| {
-        let mut out = vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, max, -max, min_positive, -min_positive];
+        let mut out =
+            vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, max, -max, min_positive, -min_positive];
         for size in [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 10.0, 88.0, 100.0, 1024.0] {
             out.extend([size, -size]);
         }

@@ -83,7 +83,12 @@ pub(super) fn gather(op: &Gather, x: &HostTensor, index: &HostTensor, ty: Tensor
     Ok(read_at(x, &elements_at(x, index, op.axis as usize)?, ty))
 }
 
-pub(super) fn scatter(op: &Scatter, x: &HostTensor, index: &HostTensor, source: &HostTensor) -> Result<HostTensor, Failure> {
+pub(super) fn scatter(
+    op: &Scatter,
+    x: &HostTensor,
+    index: &HostTensor,
+    source: &HostTensor,
+) -> Result<HostTensor, Failure> {
     let at = elements_at(x, index, op.axis as usize)?;
     if at.is_empty() {
         return Ok(x.clone());

@@ -82,7 +82,13 @@ pub(super) fn permute(op: &Permute, x: &HostTensor, ty: TensorType) -> HostTenso
 }
 
 /// The positions a slice names in a packed tensor of shape `shape`, once it lies inside.
-fn slice_offsets(name: &str, shape: &Shape, sizes: &Shape, starts: &[Scalar], steps: &Steps) -> Result<Vec<usize>, Failure> {
+fn slice_offsets(
+    name: &str,
+    shape: &Shape,
+    sizes: &Shape,
+    starts: &[Scalar],
+    steps: &Steps,
+) -> Result<Vec<usize>, Failure> {
     if sizes.numel() == 0 {
         return Ok(Vec::new());
     }
@@ -113,7 +119,12 @@ pub(super) fn slice(op: &Slice, x: &HostTensor, starts: &[Scalar], ty: TensorTyp
     Ok(read_at(x, &at, ty))
 }
 
-pub(super) fn update_slice(op: &UpdateSlice, x: &HostTensor, part: &HostTensor, starts: &[Scalar]) -> Result<HostTensor, Failure> {
+pub(super) fn update_slice(
+    op: &UpdateSlice,
+    x: &HostTensor,
+    part: &HostTensor,
+    starts: &[Scalar],
+) -> Result<HostTensor, Failure> {
     let at = slice_offsets("update_slice", &x.ty.shape, &part.ty.shape, starts, &op.steps)?;
     let mut out = x.clone();
     write_at(&mut out, &at, part);

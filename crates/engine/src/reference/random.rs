@@ -31,7 +31,10 @@ pub(super) fn draw(op: &Random, ty: TensorType, scalars: &[Scalar]) -> Result<Ho
         RandomKind::Int => {
             let (low, high) = (scalars[2].as_i64(), scalars[3].as_i64());
             if low >= high {
-                return Err(Failure::new(FailureKind::Value, format!("random integers from {low} to {high}: there are none")));
+                return Err(Failure::new(
+                    FailureKind::Value,
+                    format!("random integers from {low} to {high}: there are none"),
+                ));
             }
             let out: Vec<i64> = elements.map(|e| philox::ranged(philox::word64(seed, ordinal, e), low, high)).collect();
             return Ok(numbers::from_ints(ty, &out));

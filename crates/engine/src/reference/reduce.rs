@@ -37,7 +37,9 @@ pub(super) fn reduce(op: &Reduce, x: &HostTensor, ty: TensorType) -> HostTensor 
 
 fn reduce_floats(kind: ReduceKind, values: &[f64]) -> f64 {
     let extreme = |wins: fn(f64, f64) -> bool| {
-        values[1..].iter().fold(values[0], |best, &v| if best.is_nan() || !(v.is_nan() || wins(v, best)) { best } else { v })
+        values[1..]
+            .iter()
+            .fold(values[0], |best, &v| if best.is_nan() || !(v.is_nan() || wins(v, best)) { best } else { v })
     };
     match kind {
         ReduceKind::Sum => values.chunks(Reduce::BLOCK).fold(0.0, |total, block| total + block_sum(block)),
@@ -170,7 +172,8 @@ pub(super) fn matmul(a: &HostTensor, b: &HostTensor, ty: TensorType) -> HostTens
         offsets(&batch, &broadcast_strides(&own, &batch), 0)
     };
     let pairs = matrices(&a.ty.shape, rank_a).into_iter().zip(matrices(&b.ty.shape, rank_b));
-    let cells = pairs.flat_map(|(x, y)| (0..m).flat_map(move |i| (0..n).map(move |j| (x * m * k + i * k, y * k * n + j))));
+    let cells =
+        pairs.flat_map(|(x, y)| (0..m).flat_map(move |i| (0..n).map(move |j| (x * m * k + i * k, y * k * n + j))));
     match (Numbers::of(a), Numbers::of(b)) {
         (Numbers::Floats(a), Numbers::Floats(b)) => {
             let out: Vec<f64> = cells.map(|(x, y)| (0..k).fold(0.0, |sum, l| sum + a[x + l] * b[y + l * n])).collect();

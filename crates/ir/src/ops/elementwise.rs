@@ -246,8 +246,14 @@ impl Primitive for Binary {
                 _ if dtype.is_float() => Scalar::F64(1.5),
                 _ => Scalar::I64(3),
             };
-            let pairs: &[(&[usize], &[usize])] =
-                &[(&[], &[]), (&[3, 5], &[3, 5]), (&[4, 1], &[3]), (&[2, 1, 3], &[4, 1]), (&[0, 3], &[3]), (&[1037], &[1])];
+            let pairs: &[(&[usize], &[usize])] = &[
+                (&[], &[]),
+                (&[3, 5], &[3, 5]),
+                (&[4, 1], &[3]),
+                (&[2, 1, 3], &[4, 1]),
+                (&[0, 3], &[3]),
+                (&[1037], &[1]),
+            ];
             for (sa, sb) in pairs {
                 let ins = [input(dtype, sa, a), input(dtype, sb, b)];
                 out.push(Sample::new(Binary { kind, scalar: Side::None }, &ins));
@@ -382,6 +388,9 @@ impl Primitive for Cast {
         elementwise_cost(ins, outs, 1)
     }
     fn samples(dtype: DType) -> Vec<Sample> {
-        DType::ALL.into_iter().map(|to| Sample::new(Cast { dtype: to }, &[input(dtype, &[3, 37], Domain::Any)])).collect()
+        DType::ALL
+            .into_iter()
+            .map(|to| Sample::new(Cast { dtype: to }, &[input(dtype, &[3, 37], Domain::Any)]))
+            .collect()
     }
 }

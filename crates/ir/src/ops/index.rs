@@ -93,7 +93,11 @@ impl Primitive for Take {
         if let (Some(g), true) = (cx.grads[0], cx.needs(0)) {
             let zeros = e.fill(cx.ins[0], 0.0)?;
             let index = cx.input(1)?;
-            grads[0] = Some(e.one(Put { axis: self.axis, mode: PutMode::Add, wrap: self.wrap }.into(), &[zeros, index, g], &[])?);
+            grads[0] = Some(e.one(
+                Put { axis: self.axis, mode: PutMode::Add, wrap: self.wrap }.into(),
+                &[zeros, index, g],
+                &[],
+            )?);
         }
         Ok(grads)
     }
@@ -163,8 +167,10 @@ impl Primitive for Put {
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
         // With `set` the indices must differ for the gradient to be defined: one index, or none.
-        let set: &[(&[usize], &[usize], &[usize], u8)] = &[(&[5, 3], &[1], &[1, 3], 0), (&[2, 5, 3], &[], &[2, 3], 1), (&[5], &[0], &[0], 0)];
-        let add: &[(&[usize], &[usize], &[usize], u8)] = &[(&[5, 3], &[4], &[4, 3], 0), (&[3, 5], &[2, 2], &[3, 2, 2], 1)];
+        let set: &[(&[usize], &[usize], &[usize], u8)] =
+            &[(&[5, 3], &[1], &[1, 3], 0), (&[2, 5, 3], &[], &[2, 3], 1), (&[5], &[0], &[0], 0)];
+        let add: &[(&[usize], &[usize], &[usize], u8)] =
+            &[(&[5, 3], &[4], &[4, 3], 0), (&[3, 5], &[2, 2], &[3, 2, 2], 1)];
         for (mode, cases) in [(PutMode::Set, set), (PutMode::Add, add)] {
             if mode == PutMode::Add && dtype == DType::Bool {
                 continue;
@@ -227,7 +233,10 @@ impl Primitive for Gather {
             .iter()
             .map(|(x, i, axis)| {
                 let n = x[*axis as usize];
-                Sample::new(Gather { axis: *axis }, &[input(dtype, x, Domain::Any), input(DType::I64, i, Domain::Index(n))])
+                Sample::new(
+                    Gather { axis: *axis },
+                    &[input(dtype, x, Domain::Any), input(DType::I64, i, Domain::Index(n))],
+                )
             })
             .collect()
     }
@@ -245,7 +254,9 @@ impl Primitive for Scatter {
         check_fits("scatter", x, index, axis)?;
         let covered = src.rank() == index.rank() && index.iter().zip(src.iter()).all(|(i, s)| i <= s);
         if !covered && index.numel() > 0 {
-            return Err(OpError::shape(format!("scatter: index of shape {index} reaches past a source of shape {src}")));
+            return Err(OpError::shape(format!(
+                "scatter: index of shape {index} reaches past a source of shape {src}"
+            )));
         }
         if ins[2].dtype != ins[0].dtype {
             return Err(OpError::dtype(format!(
@@ -297,15 +308,21 @@ impl Primitive for Scatter {
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
-        let set: &[(&[usize], &[usize], &[usize], u8)] = &[(&[5, 3], &[1, 3], &[1, 3], 0), (&[2, 5], &[2, 1], &[2, 4], 1), (&[5], &[0], &[0], 0)];
-        let add: &[(&[usize], &[usize], &[usize], u8)] = &[(&[5, 3], &[4, 3], &[4, 3], 0), (&[3, 5], &[2, 7], &[3, 7], 1)];
+        let set: &[(&[usize], &[usize], &[usize], u8)] =
+            &[(&[5, 3], &[1, 3], &[1, 3], 0), (&[2, 5], &[2, 1], &[2, 4], 1), (&[5], &[0], &[0], 0)];
+        let add: &[(&[usize], &[usize], &[usize], u8)] =
+            &[(&[5, 3], &[4, 3], &[4, 3], 0), (&[3, 5], &[2, 7], &[3, 7], 1)];
         for (mode, cases) in [(PutMode::Set, set), (PutMode::Add, add)] {
             if mode == PutMode::Add && dtype == DType::Bool {
                 continue;
             }
             for (x, i, v, axis) in cases {
                 let n = x[*axis as usize];
-                let ins = [input(dtype, x, Domain::Any), input(DType::I64, i, Domain::Index(n)), input(dtype, v, Domain::Any)];
+                let ins = [
+                    input(dtype, x, Domain::Any),
+                    input(DType::I64, i, Domain::Index(n)),
+                    input(dtype, v, Domain::Any),
+                ];
                 out.push(Sample::new(Scatter { axis: *axis, mode }, &ins));
             }
         }

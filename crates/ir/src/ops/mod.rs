@@ -13,7 +13,7 @@ mod write;
 
 pub use create::{Fill, Iota, Random, RandomKind, Upload};
 pub use elementwise::{Binary, Cast, Compare, Select, Side, Unary};
-pub use index::{Gather, PutMode, Put, Scatter, Take};
+pub use index::{Gather, Put, PutMode, Scatter, Take};
 pub use matmul::Matmul;
 pub use movement::{Concat, Pad, UpdateSlice};
 pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};

@@ -152,7 +152,8 @@ impl Primitive for Concat {
             if ty.dtype != out.dtype {
                 return Err(OpError::dtype(format!("cat: {} beside {}", ty.dtype.long_name(), out.dtype.long_name())));
             }
-            out.shape[axis] = out.shape[axis].checked_add(ty.shape[axis]).ok_or_else(|| OpError::shape("cat: too large"))?;
+            out.shape[axis] =
+                out.shape[axis].checked_add(ty.shape[axis]).ok_or_else(|| OpError::shape("cat: too large"))?;
         }
         if out.shape.checked_numel().is_none() {
             return Err(OpError::shape(format!("cat: shape {} is too large", out.shape)));

@@ -202,7 +202,11 @@ fn product_of_others(e: &mut dyn Emit, x: Val, axes: AxisSet) -> Result<Val, OpE
         let scan = Scan { kind: ScanKind::Prod, axis: last as u8, reverse };
         let inclusive = e.one(scan.into(), &[flat_x], &[])?;
         let (mut low, mut high) = (Shape::splat(flat.rank(), 0), Shape::splat(flat.rank(), 0));
-        if reverse { high[last] = 1 } else { low[last] = 1 }
+        if reverse {
+            high[last] = 1
+        } else {
+            low[last] = 1
+        }
         let padded = e.one(Pad { low, high }.into(), &[inclusive], &[Scalar::F64(1.0)])?;
         let mut starts = vec![0i64; flat.rank()];
         starts[last] = reverse as i64;
@@ -246,7 +250,13 @@ impl Primitive for ArgReduce {
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
         for &kind in ArgKind::ALL {
-            for (shape, axis, keepdim) in [(&[5][..], 0, false), (&[3, 5], 1, true), (&[3, 5], 0, false), (&[2, 3, 4], 1, false), (&[2, 2100], 1, false)] {
+            for (shape, axis, keepdim) in [
+                (&[5][..], 0, false),
+                (&[3, 5], 1, true),
+                (&[3, 5], 0, false),
+                (&[2, 3, 4], 1, false),
+                (&[2, 2100], 1, false),
+            ] {
                 out.push(Sample::new(ArgReduce { kind, axis, keepdim }, &[input(dtype, shape, Domain::Any)]));
             }
         }

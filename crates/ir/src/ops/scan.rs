@@ -85,8 +85,7 @@ impl Scan {
         let (axis, rank) = (self.axis as usize, ty.shape.rank());
         let n = ty.shape[axis];
         // Move the axis last and add one for the copies: [rest…, i, l].
-        let perm: Steps =
-            (0..rank).filter(|&a| a != axis).chain([axis]).map(|a| a as i64).collect();
+        let perm: Steps = (0..rank).filter(|&a| a != axis).chain([axis]).map(|a| a as i64).collect();
         let (xm, gm) = (e.permute(x, perm)?, e.permute(g, perm)?);
         let moved = e.ty(xm).shape;
         if rank == crate::MAX_RANK {

@@ -96,7 +96,10 @@ impl Primitive for Permute {
         let mut seen = AxisSet::default();
         for &p in self.perm.iter() {
             if p < 0 || p as usize >= shape.rank() || seen.contains(p as usize) {
-                return Err(OpError::index(format!("permute: {} is not a permutation of the axes of {shape}", self.perm)));
+                return Err(OpError::index(format!(
+                    "permute: {} is not a permutation of the axes of {shape}",
+                    self.perm
+                )));
             }
             seen.0 |= 1 << p;
         }
@@ -135,7 +138,10 @@ impl Primitive for Broadcast {
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("broadcast", ins, 1)?;
         if crate::broadcast(&ins[0].shape, &self.shape) != Some(self.shape) || self.shape.checked_numel().is_none() {
-            return Err(OpError::shape(format!("a tensor of shape {} does not expand to {}", ins[0].shape, self.shape)));
+            return Err(OpError::shape(format!(
+                "a tensor of shape {} does not expand to {}",
+                ins[0].shape, self.shape
+            )));
         }
         one(ins[0].with_shape(self.shape))
     }
@@ -170,13 +176,19 @@ impl Primitive for Slice {
         arity("slice", ins, 1)?;
         let rank = ins[0].shape.rank();
         if self.sizes.rank() != rank || self.steps.rank() != rank {
-            return Err(OpError::shape(format!("slice: sizes {} and steps {} do not fit shape {}", self.sizes, self.steps, ins[0].shape)));
+            return Err(OpError::shape(format!(
+                "slice: sizes {} and steps {} do not fit shape {}",
+                self.sizes, self.steps, ins[0].shape
+            )));
         }
         for axis in 0..rank {
             let (size, step) = (self.sizes[axis], self.steps[axis]);
             let reach = (size as u128).saturating_sub(1) * step.unsigned_abs() as u128;
             if step == 0 || (size > 0 && reach >= ins[0].shape[axis] as u128) {
-                return Err(OpError::shape(format!("slice: {size} elements {step} apart do not fit axis {axis} of {}", ins[0].shape)));
+                return Err(OpError::shape(format!(
+                    "slice: {size} elements {step} apart do not fit axis {axis} of {}",
+                    ins[0].shape
+                )));
             }
         }
         one(ins[0].with_shape(self.sizes))

@@ -74,31 +74,68 @@ impl BinaryKind {
     pub fn row(self) -> BinaryRow {
         use BinaryKind::*;
         let bits = |i64, c| BinaryRow {
-            f64: |_, _| f64::NAN, i64, c, accepts: Accepts::Bits, saves_left: Saves::NONE,
-            saves_right: Saves::NONE, left: None, right: None, flops: 1,
+            f64: |_, _| f64::NAN,
+            i64,
+            c,
+            accepts: Accepts::Bits,
+            saves_left: Saves::NONE,
+            saves_right: Saves::NONE,
+            left: None,
+            right: None,
+            flops: 1,
         };
         let flat = |f64, i64, c, accepts| BinaryRow {
-            f64, i64, c, accepts, saves_left: Saves::NONE, saves_right: Saves::NONE, left: None, right: None, flops: 4,
+            f64,
+            i64,
+            c,
+            accepts,
+            saves_left: Saves::NONE,
+            saves_right: Saves::NONE,
+            left: None,
+            right: None,
+            flops: 4,
         };
         match self {
             Add => BinaryRow {
-                f64: |x, y| x + y, i64: |x, y| x.wrapping_add(y), c: "x + y", accepts: Accepts::All,
-                saves_left: Saves::NONE, saves_right: Saves::NONE,
-                left: Some(|_, c| Ok(c.g)), right: Some(|_, c| Ok(c.g)), flops: 1,
+                f64: |x, y| x + y,
+                i64: |x, y| x.wrapping_add(y),
+                c: "x + y",
+                accepts: Accepts::All,
+                saves_left: Saves::NONE,
+                saves_right: Saves::NONE,
+                left: Some(|_, c| Ok(c.g)),
+                right: Some(|_, c| Ok(c.g)),
+                flops: 1,
             },
             Sub => BinaryRow {
-                f64: |x, y| x - y, i64: |x, y| x.wrapping_sub(y), c: "x - y", accepts: Accepts::Numbers,
-                saves_left: Saves::NONE, saves_right: Saves::NONE,
-                left: Some(|_, c| Ok(c.g)), right: Some(|e, c| e.neg(c.g)), flops: 1,
+                f64: |x, y| x - y,
+                i64: |x, y| x.wrapping_sub(y),
+                c: "x - y",
+                accepts: Accepts::Numbers,
+                saves_left: Saves::NONE,
+                saves_right: Saves::NONE,
+                left: Some(|_, c| Ok(c.g)),
+                right: Some(|e, c| e.neg(c.g)),
+                flops: 1,
             },
             Mul => BinaryRow {
-                f64: |x, y| x * y, i64: |x, y| x.wrapping_mul(y), c: "x * y", accepts: Accepts::All,
-                saves_left: B, saves_right: A,
-                left: Some(|e, c| e.mul(c.g, c.b()?)), right: Some(|e, c| e.mul(c.g, c.a()?)), flops: 1,
+                f64: |x, y| x * y,
+                i64: |x, y| x.wrapping_mul(y),
+                c: "x * y",
+                accepts: Accepts::All,
+                saves_left: B,
+                saves_right: A,
+                left: Some(|e, c| e.mul(c.g, c.b()?)),
+                right: Some(|e, c| e.mul(c.g, c.a()?)),
+                flops: 1,
             },
             Div => BinaryRow {
-                f64: |x, y| x / y, i64: |_, _| 0, c: "x / y", accepts: Accepts::Floats,
-                saves_left: B, saves_right: AB,
+                f64: |x, y| x / y,
+                i64: |_, _| 0,
+                c: "x / y",
+                accepts: Accepts::Floats,
+                saves_left: B,
+                saves_right: AB,
                 left: Some(|e, c| e.div(c.g, c.b()?)),
                 right: Some(|e, c| {
                     let q = e.div(c.a()?, c.b()?)?;
@@ -110,17 +147,29 @@ impl BinaryKind {
             },
             FloorDiv => flat(
                 python_floor_div,
-                |x, y| if y == 0 { 0 } else { x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64 },
-                "floor(x / y)", Accepts::Numbers,
+                |x, y| {
+                    if y == 0 {
+                        0
+                    } else {
+                        x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64
+                    }
+                },
+                "floor(x / y)",
+                Accepts::Numbers,
             ),
             Rem => BinaryRow {
                 f64: python_rem,
                 i64: |x, y| {
-                    if y == 0 { return 0; }
+                    if y == 0 {
+                        return 0;
+                    }
                     let r = x.wrapping_rem(y);
                     if r != 0 && (r < 0) != (y < 0) { r + y } else { r }
                 },
-                c: "x - y * floor(x / y)", accepts: Accepts::Numbers, saves_left: Saves::NONE, saves_right: AB,
+                c: "x - y * floor(x / y)",
+                accepts: Accepts::Numbers,
+                saves_left: Saves::NONE,
+                saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| {
                     let q = e.binary(FloorDiv, c.a()?, c.b()?)?;
@@ -130,8 +179,12 @@ impl BinaryKind {
                 flops: 6,
             },
             Fmod => BinaryRow {
-                f64: |x, y| x % y, i64: |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }, c: "fmod(x, y)",
-                accepts: Accepts::Numbers, saves_left: Saves::NONE, saves_right: AB,
+                f64: |x, y| x % y,
+                i64: |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) },
+                c: "fmod(x, y)",
+                accepts: Accepts::Numbers,
+                saves_left: Saves::NONE,
+                saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| {
                     // The whole quotient, from what the remainder leaves: a / b itself may round up to the next one.
@@ -145,8 +198,12 @@ impl BinaryKind {
                 flops: 6,
             },
             Pow => BinaryRow {
-                f64: f64::powf, i64: int_pow, c: "pow(x, y)", accepts: Accepts::Numbers,
-                saves_left: AB, saves_right: Saves { ins: 3, outs: 1 },
+                f64: f64::powf,
+                i64: int_pow,
+                c: "pow(x, y)",
+                accepts: Accepts::Numbers,
+                saves_left: AB,
+                saves_right: Saves { ins: 3, outs: 1 },
                 left: Some(|e, c| {
                     // d/da a^b = b·a^(b-1), and 0 where b is 0 whatever a is.
                     let (a, b) = (c.a()?, c.b()?);
@@ -195,20 +252,34 @@ impl BinaryKind {
                 flops: 30,
             },
             Max => BinaryRow {
-                f64: |x, y| if x.is_nan() || x > y { x } else { y }, i64: |x, y| x.max(y), c: "x > y ? x : y",
-                accepts: Accepts::All, saves_left: AB, saves_right: AB,
+                f64: |x, y| if x.is_nan() || x > y { x } else { y },
+                i64: |x, y| x.max(y),
+                c: "x > y ? x : y",
+                accepts: Accepts::All,
+                saves_left: AB,
+                saves_right: AB,
                 left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Gt)),
-                right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Gt)), flops: 1,
+                right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Gt)),
+                flops: 1,
             },
             Min => BinaryRow {
-                f64: |x, y| if x.is_nan() || x < y { x } else { y }, i64: |x, y| x.min(y), c: "x < y ? x : y",
-                accepts: Accepts::All, saves_left: AB, saves_right: AB,
+                f64: |x, y| if x.is_nan() || x < y { x } else { y },
+                i64: |x, y| x.min(y),
+                c: "x < y ? x : y",
+                accepts: Accepts::All,
+                saves_left: AB,
+                saves_right: AB,
                 left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Lt)),
-                right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Lt)), flops: 1,
+                right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Lt)),
+                flops: 1,
             },
             Atan2 => BinaryRow {
-                f64: f64::atan2, i64: |_, _| 0, c: "atan2(x, y)", accepts: Accepts::Floats,
-                saves_left: AB, saves_right: AB,
+                f64: f64::atan2,
+                i64: |_, _| 0,
+                c: "atan2(x, y)",
+                accepts: Accepts::Floats,
+                saves_left: AB,
+                saves_right: AB,
                 left: Some(|e, c| {
                     let d = square_sum(e, c)?;
                     let q = e.div(c.b()?, d)?;
@@ -225,7 +296,10 @@ impl BinaryKind {
             And => bits(|x, y| x & y, "x & y"),
             Or => bits(|x, y| x | y, "x | y"),
             Xor => bits(|x, y| x ^ y, "x ^ y"),
-            Shl => BinaryRow { accepts: Accepts::Ints, ..bits(|x, y| if (0..64).contains(&y) { x << y } else { 0 }, "x << y") },
+            Shl => BinaryRow {
+                accepts: Accepts::Ints,
+                ..bits(|x, y| if (0..64).contains(&y) { x << y } else { 0 }, "x << y")
+            },
             Shr => BinaryRow { accepts: Accepts::Ints, ..bits(|x, y| x >> y.clamp(0, 63), "x >> y") },
         }
     }
@@ -252,7 +326,13 @@ fn python_floor_div(x: f64, y: f64) -> f64 {
 fn int_pow(x: i64, y: i64) -> i64 {
     match (x, y) {
         (1, _) => 1,
-        (-1, y) => if y & 1 == 0 { 1 } else { -1 },
+        (-1, y) => {
+            if y & 1 == 0 {
+                1
+            } else {
+                -1
+            }
+        }
         (_, y) if y < 0 => 0,
         (x, y) => {
             let (mut base, mut exp, mut out) = (x, y as u64, 1i64);

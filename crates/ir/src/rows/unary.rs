@@ -60,43 +60,99 @@ impl UnaryKind {
         use Keeps::*;
         use UnaryKind::*;
         let float = |f64, c, keeps, flops, grad: UnaryGrad| UnaryRow {
-            f64, i64: None, c, accepts: Accepts::Floats, to_bool: false, keeps, grad: Some(grad), flops,
+            f64,
+            i64: None,
+            c,
+            accepts: Accepts::Floats,
+            to_bool: false,
+            keeps,
+            grad: Some(grad),
+            flops,
         };
         let number = |f64, i64, c, keeps, grad: UnaryGrad| UnaryRow {
-            f64, i64: Some(i64), c, accepts: Accepts::Numbers, to_bool: false, keeps, grad: Some(grad), flops: 1,
+            f64,
+            i64: Some(i64),
+            c,
+            accepts: Accepts::Numbers,
+            to_bool: false,
+            keeps,
+            grad: Some(grad),
+            flops: 1,
         };
         let test = |f64, i64, c| UnaryRow {
-            f64, i64: Some(i64), c, accepts: Accepts::All, to_bool: true, keeps: Nothing, grad: None, flops: 1,
+            f64,
+            i64: Some(i64),
+            c,
+            accepts: Accepts::All,
+            to_bool: true,
+            keeps: Nothing,
+            grad: None,
+            flops: 1,
         };
         match self {
             Neg => number(|x| -x, |x| x.wrapping_neg(), "-x", Nothing, |e, g, _| e.neg(g)),
-            Abs => number(f64::abs, |x| x.wrapping_abs(), "fabs(x)", Input, |e, g, x| {
-                let s = e.unary(Sign, x)?;
-                e.mul(g, s)
-            }),
-            Sign => number(
-                |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { 0.0 },
-                |x| x.signum(), "(x > 0) - (x < 0)", Nothing, |e, g, _| zeros(e, g),
+            Abs => number(
+                f64::abs,
+                |x| x.wrapping_abs(),
+                "fabs(x)",
+                Input,
+                |e, g, x| {
+                    let s = e.unary(Sign, x)?;
+                    e.mul(g, s)
+                },
             ),
-            Square => number(|x| x * x, |x| x.wrapping_mul(x), "x * x", Input, |e, g, x| {
-                let gx = e.mul(g, x)?;
-                e.mul(gx, 2.0)
-            }),
-            Reciprocal => float(|x| 1.0 / x, "1 / x", Output, 4, |e, g, y| {
-                let yy = e.mul(y, y)?;
-                let gyy = e.mul(g, yy)?;
-                e.neg(gyy)
-            }),
+            Sign => number(
+                |x| {
+                    if x > 0.0 {
+                        1.0
+                    } else if x < 0.0 {
+                        -1.0
+                    } else {
+                        0.0
+                    }
+                },
+                |x| x.signum(),
+                "(x > 0) - (x < 0)",
+                Nothing,
+                |e, g, _| zeros(e, g),
+            ),
+            Square => number(
+                |x| x * x,
+                |x| x.wrapping_mul(x),
+                "x * x",
+                Input,
+                |e, g, x| {
+                    let gx = e.mul(g, x)?;
+                    e.mul(gx, 2.0)
+                },
+            ),
+            Reciprocal => float(
+                |x| 1.0 / x,
+                "1 / x",
+                Output,
+                4,
+                |e, g, y| {
+                    let yy = e.mul(y, y)?;
+                    let gyy = e.mul(g, yy)?;
+                    e.neg(gyy)
+                },
+            ),
             Sqrt => float(f64::sqrt, "sqrt(x)", Output, 4, |e, g, y| {
                 let half = e.mul(g, 0.5)?;
                 e.div(half, y)
             }),
-            Rsqrt => float(|x| 1.0 / x.sqrt(), "rsqrt(x)", Output, 6, |e, g, y| {
-                let yy = e.mul(y, y)?;
-                let yyy = e.mul(yy, y)?;
-                let gy = e.mul(g, yyy)?;
-                e.mul(gy, -0.5)
-            }),
+            Rsqrt => float(
+                |x| 1.0 / x.sqrt(),
+                "rsqrt(x)",
+                Output,
+                6,
+                |e, g, y| {
+                    let yy = e.mul(y, y)?;
+                    let yyy = e.mul(yy, y)?;
+                    let gy = e.mul(g, yyy)?;
+                    e.mul(gy, -0.5)
+                },
+            ),
             Exp => float(f64::exp, "exp(x)", Output, 12, |e, g, y| e.mul(g, y)),
             Exp2 => float(f64::exp2, "exp2(x)", Output, 12, |e, g, y| {
                 let gy = e.mul(g, y)?;
@@ -177,32 +233,49 @@ impl UnaryKind {
                 let d = one_minus_square(e, y)?;
                 e.mul(g, d)
             }),
-            Sigmoid => float(|x| 1.0 / (1.0 + (-x).exp()), "1 / (1 + exp(-x))", Output, 16, |e, g, y| {
-                let d = e.sub(1.0, y)?;
-                let yd = e.mul(y, d)?;
-                e.mul(g, yd)
-            }),
+            Sigmoid => float(
+                |x| 1.0 / (1.0 + (-x).exp()),
+                "1 / (1 + exp(-x))",
+                Output,
+                16,
+                |e, g, y| {
+                    let d = e.sub(1.0, y)?;
+                    let yd = e.mul(y, d)?;
+                    e.mul(g, yd)
+                },
+            ),
             Erf => float(libm::erf, "erf(x)", Input, 20, |e, g, x| erf_slope(e, g, x, 1.0)),
             Erfc => float(libm::erfc, "erfc(x)", Input, 20, |e, g, x| erf_slope(e, g, x, -1.0)),
             Relu => number(
-                |x| if x > 0.0 || x.is_nan() { x } else { 0.0 }, |x| x.max(0), "x > 0 ? x : 0", Output,
+                |x| if x > 0.0 || x.is_nan() { x } else { 0.0 },
+                |x| x.max(0),
+                "x > 0 ? x : 0",
+                Output,
                 |e, g, y| {
                     let on = e.compare(CompareKind::Gt, y, 0.0)?;
                     let dtype = e.ty(g).dtype;
                     e.select(on, g, 0.0, dtype)
                 },
             ),
-            Silu => float(|x| x / (1.0 + (-x).exp()), "x / (1 + exp(-x))", Input, 17, |e, g, x| {
-                let s = e.unary(Sigmoid, x)?;
-                let off = e.sub(1.0, s)?;
-                let xo = e.mul(x, off)?;
-                let d = e.add(xo, 1.0)?;
-                let sd = e.mul(s, d)?;
-                e.mul(g, sd)
-            }),
+            Silu => float(
+                |x| x / (1.0 + (-x).exp()),
+                "x / (1 + exp(-x))",
+                Input,
+                17,
+                |e, g, x| {
+                    let s = e.unary(Sigmoid, x)?;
+                    let off = e.sub(1.0, s)?;
+                    let xo = e.mul(x, off)?;
+                    let d = e.add(xo, 1.0)?;
+                    let sd = e.mul(s, d)?;
+                    e.mul(g, sd)
+                },
+            ),
             Gelu => float(
                 |x| 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-                "0.5 * x * (1 + erf(x * 0.70710678118654752440))", Input, 24,
+                "0.5 * x * (1 + erf(x * 0.70710678118654752440))",
+                Input,
+                24,
                 |e, g, x| {
                     let z = e.mul(x, std::f64::consts::FRAC_1_SQRT_2)?;
                     let erf = e.unary(Erf, z)?;
@@ -223,8 +296,14 @@ impl UnaryKind {
             Trunc => number(f64::trunc, |x| x, "trunc(x)", Nothing, |e, g, _| zeros(e, g)),
             LogicalNot => test(|x| (x == 0.0) as u8 as f64, |x| (x == 0) as i64, "!x"),
             BitwiseNot => UnaryRow {
-                f64: |x| x, i64: Some(|x| !x), c: "~x", accepts: Accepts::Bits, to_bool: false,
-                keeps: Nothing, grad: None, flops: 1,
+                f64: |x| x,
+                i64: Some(|x| !x),
+                c: "~x",
+                accepts: Accepts::Bits,
+                to_bool: false,
+                keeps: Nothing,
+                grad: None,
+                flops: 1,
             },
             IsNan => test(|x| x.is_nan() as u8 as f64, |_| 0, "x != x"),
             IsInf => test(|x| x.is_infinite() as u8 as f64, |_| 0, "isinf(x)"),

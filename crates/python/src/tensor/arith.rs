@@ -19,7 +19,12 @@ fn answer(py: Python<'_>, this: &PyTensor, result: gt_client::Result<Tensor>) ->
 }
 
 #[inline]
-fn operator(this: &PyTensor, other: &Bound<'_, PyAny>, reflected: bool, f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>) -> Answer {
+fn operator(
+    this: &PyTensor,
+    other: &Bound<'_, PyAny>,
+    reflected: bool,
+    f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>,
+) -> Answer {
     let py = other.py();
     mark(py);
     // The common case first: a tensor beside a tensor.
@@ -40,7 +45,11 @@ fn power(a: Arg<'_>, b: Arg<'_>) -> gt_client::Result<Tensor> {
 }
 
 /// In place: the operator, then a write into the tensor itself.
-fn augmented<'py>(slf: &Bound<'py, PyTensor>, other: &Bound<'py, PyAny>, f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>) -> PyResult<()> {
+fn augmented<'py>(
+    slf: &Bound<'py, PyTensor>,
+    other: &Bound<'py, PyAny>,
+    f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>,
+) -> PyResult<()> {
     mark(slf.py());
     let operand = Operand::require(other, "other")?;
     let this = &slf.get().t;
@@ -81,7 +90,11 @@ operators! {
 }
 
 /// Numbers with `alpha`: `a + alpha * b`.
-fn scaled<'a>(operand: &'a Operand<'_>, alpha: Option<Scalar>, keep: &'a mut Option<Tensor>) -> gt_client::Result<Arg<'a>> {
+fn scaled<'a>(
+    operand: &'a Operand<'_>,
+    alpha: Option<Scalar>,
+    keep: &'a mut Option<Tensor>,
+) -> gt_client::Result<Arg<'a>> {
     let Some(alpha) = alpha else { return Ok(operand.arg()) };
     Ok(match operand.arg() {
         Arg::Number(Scalar::I64(n)) if alpha.category() < 2 => Arg::Number(Scalar::I64(n * alpha.as_i64())),
@@ -165,7 +178,9 @@ fn alpha_of(alpha: Option<&Bound<'_, PyAny>>, operands: &[Arg<'_>]) -> PyResult<
         None => Ok(None),
         Some(a) => match crate::args::number(a) {
             Some(s) if s.category() == 2 && !gt_client::ops::result_type(operands).is_float() => {
-                Err(PyRuntimeError::new_err("For integral input tensors, argument alpha must not be a floating point number."))
+                Err(PyRuntimeError::new_err(
+                    "For integral input tensors, argument alpha must not be a floating point number.",
+                ))
             }
             Some(s) if s.as_f64() == 1.0 => Ok(None),
             Some(s) => Ok(Some(s)),
@@ -186,7 +201,11 @@ impl PyTensor {
 
     /// In place: `self + alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
-    fn add_<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, alpha: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+    fn add_<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        alpha: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().add(other, alpha)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -202,7 +221,11 @@ impl PyTensor {
 
     /// In place: `self - alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
-    fn sub_<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, alpha: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+    fn sub_<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        alpha: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().sub(other, alpha)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -237,7 +260,11 @@ impl PyTensor {
 
     /// In place: `self / other`.
     #[pyo3(signature = (other, *, rounding_mode=None))]
-    fn div_<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, rounding_mode: Option<&str>) -> PyResult<Bound<'py, Self>> {
+    fn div_<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        rounding_mode: Option<&str>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().div(other, rounding_mode)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -260,7 +287,11 @@ impl PyTensor {
         operator(self, other, true, power)
     }
 
-    fn __ipow__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>, _modulo: Option<&Bound<'py, PyAny>>) -> PyResult<()> {
+    fn __ipow__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        _modulo: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
         augmented(slf, other, power)
     }
 
@@ -332,7 +363,12 @@ impl PyTensor {
 
     /// `self` limited from below and above.
     #[pyo3(signature = (min=None, max=None))]
-    fn clamp(&self, py: Python<'_>, min: Option<&Bound<'_, PyAny>>, max: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn clamp(
+        &self,
+        py: Python<'_>,
+        min: Option<&Bound<'_, PyAny>>,
+        max: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyTensor> {
         let low = min.filter(|m| !m.is_none()).map(|m| Operand::require(m, "min")).transpose()?;
         let high = max.filter(|m| !m.is_none()).map(|m| Operand::require(m, "max")).transpose()?;
         self.run(py, |t| t.clamp(low.as_ref().map(Operand::arg), high.as_ref().map(Operand::arg)))
@@ -340,13 +376,22 @@ impl PyTensor {
 
     /// `self` limited from below and above.
     #[pyo3(signature = (min=None, max=None))]
-    fn clip(&self, py: Python<'_>, min: Option<&Bound<'_, PyAny>>, max: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn clip(
+        &self,
+        py: Python<'_>,
+        min: Option<&Bound<'_, PyAny>>,
+        max: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyTensor> {
         self.clamp(py, min, max)
     }
 
     /// In place: limited from below and above.
     #[pyo3(signature = (min=None, max=None))]
-    fn clamp_<'py>(slf: &Bound<'py, Self>, min: Option<&Bound<'py, PyAny>>, max: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+    fn clamp_<'py>(
+        slf: &Bound<'py, Self>,
+        min: Option<&Bound<'py, PyAny>>,
+        max: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().clamp(slf.py(), min, max)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -360,13 +405,25 @@ impl PyTensor {
 
     /// `self + value * tensor1 * tensor2`.
     #[pyo3(signature = (tensor1, tensor2, *, value=1.0))]
-    fn addcmul(&self, py: Python<'_>, tensor1: &Bound<'_, PyTensor>, tensor2: &Bound<'_, PyTensor>, value: f64) -> PyResult<PyTensor> {
+    fn addcmul(
+        &self,
+        py: Python<'_>,
+        tensor1: &Bound<'_, PyTensor>,
+        tensor2: &Bound<'_, PyTensor>,
+        value: f64,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.addc(BinaryKind::Mul, &tensor1.get().t, &tensor2.get().t, value.into()))
     }
 
     /// `self + value * tensor1 / tensor2`.
     #[pyo3(signature = (tensor1, tensor2, *, value=1.0))]
-    fn addcdiv(&self, py: Python<'_>, tensor1: &Bound<'_, PyTensor>, tensor2: &Bound<'_, PyTensor>, value: f64) -> PyResult<PyTensor> {
+    fn addcdiv(
+        &self,
+        py: Python<'_>,
+        tensor1: &Bound<'_, PyTensor>,
+        tensor2: &Bound<'_, PyTensor>,
+        value: f64,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().t, &tensor2.get().t, value.into()))
     }
 
@@ -387,7 +444,14 @@ impl PyTensor {
 
     /// `beta * self + alpha * (mat1 @ mat2)`.
     #[pyo3(signature = (mat1, mat2, *, beta=1.0, alpha=1.0))]
-    fn addmm(&self, py: Python<'_>, mat1: &Bound<'_, PyTensor>, mat2: &Bound<'_, PyTensor>, beta: f64, alpha: f64) -> PyResult<PyTensor> {
+    fn addmm(
+        &self,
+        py: Python<'_>,
+        mat1: &Bound<'_, PyTensor>,
+        mat2: &Bound<'_, PyTensor>,
+        beta: f64,
+        alpha: f64,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.addmm(&mat1.get().t, &mat2.get().t, beta.into(), alpha.into()))
     }
 

@@ -59,7 +59,24 @@ casts! {
 }
 
 impl PyTensor {
-    fn cast_to<'py>(&self, slf: &Bound<'py, Self>, dtype: Option<DType>, device: Device, copy: bool) -> PyResult<Bound<'py, Self>> {
+    /// Refuses to be one Python number if it is none or many.
+    fn require_one(&self) -> PyResult<()> {
+        if self.t.numel() == 1 {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!(
+            "only one element tensors can be converted to Python scalars, and the shape is {}",
+            self.t.shape()
+        )))
+    }
+
+    fn cast_to<'py>(
+        &self,
+        slf: &Bound<'py, Self>,
+        dtype: Option<DType>,
+        device: Device,
+        copy: bool,
+    ) -> PyResult<Bound<'py, Self>> {
         let py = slf.py();
         let dtype = dtype.unwrap_or(self.t.dtype());
         let here = device == self.device || matches!((device, self.device), (Device::Cpu, Device::Unset));
@@ -71,7 +88,9 @@ impl PyTensor {
             self.t.copied()
         } else if dtype == self.t.dtype() {
             self.t.alias()
-        } else { self.t.to_dtype(dtype) };
+        } else {
+            self.t.to_dtype(dtype)
+        };
         Bound::new(py, PyTensor::on(t.or_raise()?, device))
     }
 
@@ -97,7 +116,15 @@ impl PyTensor {
 impl PyTensor {
     /// Another dtype, device, or both; the tensor itself when it has them.
     #[pyo3(signature = (*args, dtype=None, device=None, non_blocking=false, copy=false, memory_format=None))]
-    fn to<'py>(slf: &Bound<'py, Self>, args: &Bound<'py, PyTuple>, dtype: Option<&Bound<'py, PyAny>>, device: Option<&Bound<'py, PyAny>>, non_blocking: bool, copy: bool, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+    fn to<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        device: Option<&Bound<'py, PyAny>>,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         let _ = (non_blocking, memory_format);
         let this = slf.get();
         let (mut dt, mut dev, mut copy) = (crate::args::dtype(dtype)?, this.device, copy);
@@ -124,7 +151,11 @@ impl PyTensor {
 
     /// As another dtype; without one, the name of the tensor's type.
     #[pyo3(signature = (dtype=None, **_kwargs))]
-    fn r#type<'py>(slf: &Bound<'py, Self>, dtype: Option<&Bound<'py, PyAny>>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+    fn r#type<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        _kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
         match crate::args::dtype(dtype)? {
             Some(d) => Ok(this.cast_to(slf, Some(d), this.device, false)?.into_any()),
@@ -163,7 +194,12 @@ impl PyTensor {
 
     /// Asked to be on a GPU; nothing moves.
     #[pyo3(signature = (device=None, non_blocking=false, memory_format=None))]
-    fn cuda<'py>(slf: &Bound<'py, Self>, device: Option<&Bound<'py, PyAny>>, non_blocking: bool, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+    fn cuda<'py>(
+        slf: &Bound<'py, Self>,
+        device: Option<&Bound<'py, PyAny>>,
+        non_blocking: bool,
+        memory_format: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         let _ = (non_blocking, memory_format);
         let dev = match device.filter(|d| !d.is_none()) {
             Some(d) => device::extract(d)?,
@@ -211,7 +247,12 @@ impl PyTensor {
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
-    fn __array__<'py>(&self, py: Python<'py>, dtype: Option<&Bound<'py, PyAny>>, copy: Option<bool>) -> PyResult<Bound<'py, PyAny>> {
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) {
             return Err(PyValueError::new_err("a GT tensor cannot be seen by NumPy without a copy"));
         }
@@ -234,10 +275,12 @@ impl PyTensor {
     }
 
     fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.require_one()?;
         self.item(py)?.bind(py).call_method0("__int__").map(Bound::unbind)
     }
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        self.require_one()?;
         mark(py);
         Ok(self.t.item().or_raise()?.as_f64())
     }
@@ -278,7 +321,11 @@ impl PyTensor {
         self.like(self.t.clone())
     }
 
-    fn __reduce_ex__<'py>(&self, py: Python<'py>, _protocol: i32) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, String, Vec<usize>, bool))> {
+    fn __reduce_ex__<'py>(
+        &self,
+        py: Python<'py>,
+        _protocol: i32,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, String, Vec<usize>, bool))> {
         mark(py);
         let host = self.t.detach().read().or_raise()?;
         let bytes = pyo3::types::PyBytes::new(py, &host.bytes).into_any();
@@ -290,7 +337,13 @@ impl PyTensor {
 
 /// What unpickling calls.
 #[pyfunction]
-pub fn _rebuild_tensor(py: Python<'_>, bytes: &[u8], dtype: &str, shape: Vec<usize>, requires_grad: bool) -> PyResult<PyTensor> {
+pub fn _rebuild_tensor(
+    py: Python<'_>,
+    bytes: &[u8],
+    dtype: &str,
+    shape: Vec<usize>,
+    requires_grad: bool,
+) -> PyResult<PyTensor> {
     mark(py);
     let dtype = DType::from_name(dtype).ok_or_else(|| PyValueError::new_err(format!("no dtype is called {dtype}")))?;
     let shape = gt_ir::Shape::try_new(&shape).map_err(gt_client::Error::from).or_raise()?;

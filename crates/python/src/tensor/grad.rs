@@ -87,7 +87,7 @@ impl PyTensor {
     /// The operation that made the tensor, as a node of the tape.
     #[getter]
     fn grad_fn(&self) -> Option<PyNode> {
-        self.t.grad_fn().map(PyNode)
+        self.t.grad_fn().map(PyNode::new)
     }
 
     /// Collects the gradient of a tensor that is not a leaf too.
@@ -116,20 +116,32 @@ impl PyTensor {
 
     /// Collects gradients into the leaves this tensor was computed from.
     #[pyo3(signature = (gradient=None, retain_graph=None, create_graph=false, inputs=None))]
-    fn backward(&self, py: Python<'_>, gradient: Option<&Bound<'_, PyAny>>, retain_graph: Option<bool>, create_graph: bool, inputs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn backward(
+        &self,
+        py: Python<'_>,
+        gradient: Option<&Bound<'_, PyAny>>,
+        retain_graph: Option<bool>,
+        create_graph: bool,
+        inputs: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         mark(py);
         let gradient = match gradient.filter(|g| !g.is_none()) {
             None => None,
             Some(g) => match g.cast::<PyTensor>() {
                 Ok(g) => Some(g.get().t.clone()),
-                Err(_) => return Err(PyTypeError::new_err(format!("gradients can be either Tensors or None, but got {}", g.get_type().name()?))),
+                Err(_) => {
+                    return Err(PyTypeError::new_err(format!(
+                        "gradients can be either Tensors or None, but got {}",
+                        g.get_type().name()?
+                    )));
+                }
             },
         };
         let options = BackwardOptions { retain_graph: retain_graph.unwrap_or(create_graph), create_graph };
         if let Some(inputs) = inputs.filter(|i| !i.is_none()) {
             return crate::autograd::backward_into(py, vec![self.t.clone()], vec![gradient], inputs, options);
         }
-        backward(&[self.t.clone()], &[gradient], options).or_raise()
+        backward(std::slice::from_ref(&self.t), &[gradient], options).or_raise()
     }
 
     /// An alias without history.

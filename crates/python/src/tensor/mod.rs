@@ -62,7 +62,11 @@ impl PyTensor {
     }
 
     /// The same for several results.
-    pub fn run_many(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Vec<Tensor>>) -> PyResult<Py<PyTuple>> {
+    pub fn run_many(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&Tensor) -> gt_client::Result<Vec<Tensor>>,
+    ) -> PyResult<Py<PyTuple>> {
         mark(py);
         let parts = f(&self.t).or_raise()?.into_iter().map(|t| self.like(t));
         Ok(PyTuple::new(py, parts.collect::<Vec<_>>())?.unbind())
@@ -72,12 +76,19 @@ impl PyTensor {
 /// `gt.Size`, a tuple that knows its product.
 pub fn size<'py>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let class = CLASS.get_or_try_init(py, || -> PyResult<_> { Ok(py.import("gt._size")?.getattr("Size")?.unbind()) })?;
+    let class =
+        CLASS.get_or_try_init(py, || -> PyResult<_> { Ok(py.import("gt._size")?.getattr("Size")?.unbind()) })?;
     class.bind(py).call1((PyTuple::new(py, dims)?,))
 }
 
 /// Two results under names, as PyTorch returns them.
-pub fn named_pair<'py>(py: Python<'py>, name: &str, fields: (&str, &str), a: PyTensor, b: PyTensor) -> PyResult<Bound<'py, PyAny>> {
+pub fn named_pair<'py>(
+    py: Python<'py>,
+    name: &str,
+    fields: (&str, &str),
+    a: PyTensor,
+    b: PyTensor,
+) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Py<pyo3::types::PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || pyo3::types::PyDict::new(py).unbind()).bind(py);
     let class = match classes.get_item(name)? {
@@ -106,7 +117,7 @@ impl PyTensor {
                 return Ok(t.get().like(t.get().t.detach()));
             }
             if !only.is_instance_of::<pyo3::types::PyInt>() {
-                return Ok(PyTensor::new(crate::create::from_any(&only, Some(gt_client::ops::default_dtype()))?));
+                return Ok(PyTensor::new(crate::data::from_any(&only, Some(gt_client::ops::default_dtype()))?));
             }
         }
         if args.is_empty() {
@@ -129,7 +140,9 @@ impl PyTensor {
             None => size(py, self.t.shape()),
             Some(d) => {
                 if self.t.rank() == 0 {
-                    return Err(pyo3::exceptions::PyIndexError::new_err("Dimension specified as 0 but tensor has no dimensions"));
+                    return Err(pyo3::exceptions::PyIndexError::new_err(
+                        "Dimension specified as 0 but tensor has no dimensions",
+                    ));
                 }
                 let a = gt_client::ops::axis(d, self.t.rank()).or_raise()?;
                 Ok(self.t.shape()[a].into_pyobject(py)?.into_any())

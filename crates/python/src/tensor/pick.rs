@@ -27,9 +27,11 @@ fn masked_fill(t: &Tensor, mask: &Tensor, value: &Operand<'_>) -> gt_client::Res
                 1 => Scalar::I64(n.as_i64()),
                 _ => n,
             };
-            Tensor::select_by(mask, n, t)
+            Ok(Tensor::select_by(mask, n, t)?.named("MaskedFill"))
         }
-        gt_client::Arg::Tensor(v) if v.rank() == 0 => Tensor::select_by(mask, &v.to_dtype(t.dtype())?, t),
+        gt_client::Arg::Tensor(v) if v.rank() == 0 => {
+            Ok(Tensor::select_by(mask, &v.to_dtype(t.dtype())?, t)?.named("MaskedFill"))
+        }
         gt_client::Arg::Tensor(v) => Err(gt_client::Error::State(format!(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
             v.rank()
@@ -41,7 +43,9 @@ fn scatter_mode(reduce: Option<&str>) -> PyResult<PutMode> {
     match reduce {
         None => Ok(PutMode::Set),
         Some("add") => Ok(PutMode::Add),
-        Some(other) => Err(PyRuntimeError::new_err(format!("scatter: reduce '{other}' is not supported; use scatter_reduce"))),
+        Some(other) => {
+            Err(PyRuntimeError::new_err(format!("scatter: reduce '{other}' is not supported; use scatter_reduce")))
+        }
     }
 }
 
@@ -58,7 +62,7 @@ impl PyTensor {
         let index = crate::index::parse(index)?;
         let operand = match Operand::from(value)? {
             Some(o) => o,
-            None => Operand::Made(crate::create::from_any(value, None)?),
+            None => Operand::Made(crate::data::from_any(value, None)?),
         };
         self.t.set_index(&index, operand.arg()).or_raise()
     }
@@ -80,7 +84,11 @@ impl PyTensor {
     }
 
     /// In place: `value` where the mask is true.
-    fn masked_fill_<'py>(slf: &Bound<'py, Self>, mask: &Bound<'py, PyTensor>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+    fn masked_fill_<'py>(
+        slf: &Bound<'py, Self>,
+        mask: &Bound<'py, PyTensor>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().masked_fill(mask, value)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -100,27 +108,55 @@ impl PyTensor {
 
     /// Single elements written: `out[index[i][j]][j] = src[i][j]` for dim 0.
     #[pyo3(signature = (dim, index, src=None, *, value=None, reduce=None))]
-    fn scatter(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, src: Option<&Bound<'_, PyAny>>, value: Option<&Bound<'_, PyAny>>, reduce: Option<&str>) -> PyResult<PyTensor> {
-        let given = src.or(value).ok_or_else(|| PyTypeError::new_err("scatter() missing 1 required argument: 'src' or 'value'"))?;
+    fn scatter(
+        &self,
+        py: Python<'_>,
+        dim: i64,
+        index: &Bound<'_, PyTensor>,
+        src: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        reduce: Option<&str>,
+    ) -> PyResult<PyTensor> {
+        let given = src
+            .or(value)
+            .ok_or_else(|| PyTypeError::new_err("scatter() missing 1 required argument: 'src' or 'value'"))?;
         let (operand, mode) = (Operand::require(given, "src")?, scatter_mode(reduce)?);
         self.run(py, |t| t.scatter(dim, &index.get().t, operand.arg(), mode))
     }
 
     /// In place: single elements written.
     #[pyo3(signature = (dim, index, src=None, *, value=None, reduce=None))]
-    fn scatter_<'py>(slf: &Bound<'py, Self>, dim: i64, index: &Bound<'py, PyTensor>, src: Option<&Bound<'py, PyAny>>, value: Option<&Bound<'py, PyAny>>, reduce: Option<&str>) -> PyResult<Bound<'py, Self>> {
+    fn scatter_<'py>(
+        slf: &Bound<'py, Self>,
+        dim: i64,
+        index: &Bound<'py, PyTensor>,
+        src: Option<&Bound<'py, PyAny>>,
+        value: Option<&Bound<'py, PyAny>>,
+        reduce: Option<&str>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().scatter(slf.py(), dim, index, src, value, reduce)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
     }
 
     /// Single elements added: `out[index[i][j]][j] += src[i][j]` for dim 0.
-    fn scatter_add(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, src: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn scatter_add(
+        &self,
+        py: Python<'_>,
+        dim: i64,
+        index: &Bound<'_, PyTensor>,
+        src: &Bound<'_, PyTensor>,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.scatter(dim, &index.get().t, &src.get().t, PutMode::Add))
     }
 
     /// In place: single elements added.
-    fn scatter_add_<'py>(slf: &Bound<'py, Self>, dim: i64, index: &Bound<'py, PyTensor>, src: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
+    fn scatter_add_<'py>(
+        slf: &Bound<'py, Self>,
+        dim: i64,
+        index: &Bound<'py, PyTensor>,
+        src: &Bound<'py, PyTensor>,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().scatter_add(slf.py(), dim, index, src)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -133,7 +169,14 @@ impl PyTensor {
 
     /// Slices of `source` added at positions along an axis.
     #[pyo3(signature = (dim, index, source, *, alpha=1.0))]
-    fn index_add(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, source: &Bound<'_, PyTensor>, alpha: f64) -> PyResult<PyTensor> {
+    fn index_add(
+        &self,
+        py: Python<'_>,
+        dim: i64,
+        index: &Bound<'_, PyTensor>,
+        source: &Bound<'_, PyTensor>,
+        alpha: f64,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| {
             let source = &source.get().t;
             let scaled = if alpha == 1.0 { source.clone() } else { source.mul(alpha)? };
@@ -143,27 +186,50 @@ impl PyTensor {
 
     /// In place: slices added at positions along an axis.
     #[pyo3(signature = (dim, index, source, *, alpha=1.0))]
-    fn index_add_<'py>(slf: &Bound<'py, Self>, dim: i64, index: &Bound<'py, PyTensor>, source: &Bound<'py, PyTensor>, alpha: f64) -> PyResult<Bound<'py, Self>> {
+    fn index_add_<'py>(
+        slf: &Bound<'py, Self>,
+        dim: i64,
+        index: &Bound<'py, PyTensor>,
+        source: &Bound<'py, PyTensor>,
+        alpha: f64,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().index_add(slf.py(), dim, index, source, alpha)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
     }
 
     /// Slices of `source` written at positions along an axis.
-    fn index_copy(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, source: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn index_copy(
+        &self,
+        py: Python<'_>,
+        dim: i64,
+        index: &Bound<'_, PyTensor>,
+        source: &Bound<'_, PyTensor>,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.index_put_along(dim, &index.get().t, &source.get().t, PutMode::Set))
     }
 
     /// Elements at positions given by one tensor per axis replaced, or added to.
     #[pyo3(signature = (indices, values, accumulate=false))]
-    fn index_put(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: &Bound<'_, PyTensor>, accumulate: bool) -> PyResult<PyTensor> {
+    fn index_put(
+        &self,
+        py: Python<'_>,
+        indices: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyTensor>,
+        accumulate: bool,
+    ) -> PyResult<PyTensor> {
         let indices = args::tensors(indices)?;
         self.run(py, |t| t.index_put(&indices, &values.get().t, accumulate))
     }
 
     /// In place: elements at positions given by one tensor per axis replaced, or added to.
     #[pyo3(signature = (indices, values, accumulate=false))]
-    fn index_put_<'py>(slf: &Bound<'py, Self>, indices: &Bound<'py, PyAny>, values: &Bound<'py, PyTensor>, accumulate: bool) -> PyResult<Bound<'py, Self>> {
+    fn index_put_<'py>(
+        slf: &Bound<'py, Self>,
+        indices: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyTensor>,
+        accumulate: bool,
+    ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().index_put(slf.py(), indices, values, accumulate)?;
         slf.get().t.write_result(&new.t).or_raise()?;
         Ok(slf.clone())
@@ -190,7 +256,13 @@ impl PyTensor {
 
     /// Sorted along an axis, with where the elements stood.
     #[pyo3(signature = (dim=-1, descending=false, stable=None))]
-    fn sort<'py>(&self, py: Python<'py>, dim: i64, descending: bool, stable: Option<bool>) -> PyResult<Bound<'py, PyAny>> {
+    fn sort<'py>(
+        &self,
+        py: Python<'py>,
+        dim: i64,
+        descending: bool,
+        stable: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let _ = stable;
         mark(py);
         let (v, i) = self.t.sort(dim, descending).or_raise()?;
@@ -216,7 +288,14 @@ impl PyTensor {
 
     /// The distinct elements, ascending. Waits for their number.
     #[pyo3(signature = (sorted=true, return_inverse=false, return_counts=false, dim=None))]
-    fn unique<'py>(&self, py: Python<'py>, sorted: bool, return_inverse: bool, return_counts: bool, dim: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn unique<'py>(
+        &self,
+        py: Python<'py>,
+        sorted: bool,
+        return_inverse: bool,
+        return_counts: bool,
+        dim: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let _ = sorted;
         if dim.is_some() && self.t.rank() != 1 {
             return Err(PyRuntimeError::new_err("unique: dim is supported on vectors only"));
@@ -247,13 +326,24 @@ impl PyTensor {
 
     /// Positions drawn with the weights of the last axis.
     #[pyo3(signature = (num_samples, replacement=false, *, generator=None))]
-    fn multinomial(&self, py: Python<'_>, num_samples: i64, replacement: bool, generator: Option<&Bound<'_, crate::generator::PyGenerator>>) -> PyResult<PyTensor> {
+    fn multinomial(
+        &self,
+        py: Python<'_>,
+        num_samples: i64,
+        replacement: bool,
+        generator: Option<&Bound<'_, crate::generator::PyGenerator>>,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.multinomial(num_samples.max(0) as usize, replacement, generator.map(|g| &g.get().0)))
     }
 
     /// One with the probability each element (or `p`) gives, else zero.
     #[pyo3(signature = (p=None, *, generator=None))]
-    fn bernoulli(&self, py: Python<'_>, p: Option<f64>, generator: Option<&Bound<'_, crate::generator::PyGenerator>>) -> PyResult<PyTensor> {
+    fn bernoulli(
+        &self,
+        py: Python<'_>,
+        p: Option<f64>,
+        generator: Option<&Bound<'_, crate::generator::PyGenerator>>,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| {
             let source = match p {
                 Some(p) => Tensor::full(t.shape(), p, Some(if t.dtype().is_float() { t.dtype() } else { DType::F32 }))?,

@@ -1,7 +1,6 @@
 //! Reductions.
 
 use gt_ir::ops::{ArgKind, ReduceKind, ScanKind};
-use gt_ir::rows::UnaryKind;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -14,7 +13,14 @@ type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 impl PyTensor {
     /// `x.max()`, `x.max(dim)`, `x.max(other)`: one name, three functions.
-    fn extreme_call<'py>(&self, py: Python<'py>, max: bool, first: Any<'_, 'py>, keepdim: bool, axis: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn extreme_call<'py>(
+        &self,
+        py: Python<'py>,
+        max: bool,
+        first: Any<'_, 'py>,
+        keepdim: bool,
+        axis: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (reduce, arg, binary, name) = if max {
             (ReduceKind::Max, ArgKind::Max, gt_ir::rows::BinaryKind::Max, "max")
         } else {
@@ -28,7 +34,12 @@ impl PyTensor {
             return Ok(out.into_pyobject(py)?.into_any());
         }
         match args::dim(first, axis)? {
-            None => Ok(self.run(py, |t| t.extreme(reduce, &[], false))?.into_pyobject(py)?.into_any()),
+            None => Ok(self
+                .run(py, |t| {
+                    Ok(t.extreme(reduce, &[], false)?.named(if max { "MaxBackward1" } else { "MinBackward1" }))
+                })?
+                .into_pyobject(py)?
+                .into_any()),
             Some(d) => {
                 mark(py);
                 let (values, index) = self.t.extreme_with_index(arg, d, keepdim).or_raise()?;
@@ -52,75 +63,157 @@ impl PyTensor {
 impl PyTensor {
     /// The sum of all elements, or along axes.
     #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None))]
-    fn sum(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, dtype: Any<'_, '_>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn sum(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        dtype: Any<'_, '_>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.sum(&d, keep(keepdim, keepdims), dt))
     }
 
     /// The mean of all elements, or along axes.
     #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None))]
-    fn mean(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, dtype: Any<'_, '_>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn mean(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        dtype: Any<'_, '_>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.mean(&d, keep(keepdim, keepdims), dt))
     }
 
     /// The product of all elements, or along an axis.
     #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None))]
-    fn prod(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, dtype: Any<'_, '_>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn prod(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        dtype: Any<'_, '_>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.prod(&d, keep(keepdim, keepdims), dt))
     }
 
     /// The largest element; with `dim` values and positions; with a tensor the larger of both.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, other=None))]
-    fn max<'py>(&self, py: Python<'py>, dim: Any<'_, 'py>, keepdim: Option<bool>, axis: Any<'_, 'py>, keepdims: Option<bool>, other: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn max<'py>(
+        &self,
+        py: Python<'py>,
+        dim: Any<'_, 'py>,
+        keepdim: Option<bool>,
+        axis: Any<'_, 'py>,
+        keepdims: Option<bool>,
+        other: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.extreme_call(py, true, dim.or(other), keep(keepdim, keepdims), axis)
     }
 
     /// The smallest element; with `dim` values and positions; with a tensor the smaller of both.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, other=None))]
-    fn min<'py>(&self, py: Python<'py>, dim: Any<'_, 'py>, keepdim: Option<bool>, axis: Any<'_, 'py>, keepdims: Option<bool>, other: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn min<'py>(
+        &self,
+        py: Python<'py>,
+        dim: Any<'_, 'py>,
+        keepdim: Option<bool>,
+        axis: Any<'_, 'py>,
+        keepdims: Option<bool>,
+        other: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.extreme_call(py, false, dim.or(other), keep(keepdim, keepdims), axis)
     }
 
     /// The largest element along axes.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn amax(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn amax(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.extreme(ReduceKind::Max, &d, keep(keepdim, keepdims)))
     }
 
     /// The smallest element along axes.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn amin(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn amin(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.extreme(ReduceKind::Min, &d, keep(keepdim, keepdims)))
     }
 
     /// The position of the largest element.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn argmax(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn argmax(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = args::dim(dim, axis)?;
         self.run(py, |t| t.arg_extreme(ArgKind::Max, d, keep(keepdim, keepdims)))
     }
 
     /// The position of the smallest element.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn argmin(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn argmin(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = args::dim(dim, axis)?;
         self.run(py, |t| t.arg_extreme(ArgKind::Min, d, keep(keepdim, keepdims)))
     }
 
     /// Whether any element is true.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn any(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn any(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.truth(ReduceKind::Max, &d, keep(keepdim, keepdims)))
     }
 
     /// Whether every element is true.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn all(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn all(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.truth(ReduceKind::Min, &d, keep(keepdim, keepdims)))
     }
@@ -128,7 +221,16 @@ impl PyTensor {
     /// The variance, dividing by `n - correction`.
     #[pyo3(signature = (dim=None, unbiased=None, keepdim=None, *, correction=None, axis=None, keepdims=None))]
     #[allow(clippy::too_many_arguments)]
-    fn var(&self, py: Python<'_>, dim: Any<'_, '_>, unbiased: Option<bool>, keepdim: Option<bool>, correction: Option<f64>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn var(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        unbiased: Option<bool>,
+        keepdim: Option<bool>,
+        correction: Option<f64>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let (positional, c) = PyTensor::correction(dim, unbiased, correction)?;
         let d = if positional.is_some() { Vec::new() } else { dims(dim, axis)? };
         self.run(py, |t| t.var(&d, c, keep(keepdim, keepdims)))
@@ -137,16 +239,34 @@ impl PyTensor {
     /// The standard deviation: the root of `var`.
     #[pyo3(signature = (dim=None, unbiased=None, keepdim=None, *, correction=None, axis=None, keepdims=None))]
     #[allow(clippy::too_many_arguments)]
-    fn std(&self, py: Python<'_>, dim: Any<'_, '_>, unbiased: Option<bool>, keepdim: Option<bool>, correction: Option<f64>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn std(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        unbiased: Option<bool>,
+        keepdim: Option<bool>,
+        correction: Option<f64>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let (positional, c) = PyTensor::correction(dim, unbiased, correction)?;
         let d = if positional.is_some() { Vec::new() } else { dims(dim, axis)? };
-        self.run(py, |t| t.var(&d, c, keep(keepdim, keepdims))?.unary(UnaryKind::Sqrt))
+        self.run(py, |t| t.std(&d, c, keep(keepdim, keepdims)))
     }
 
     /// The p-norm of all elements, or along axes.
     #[pyo3(signature = (p=None, dim=None, keepdim=None, dtype=None, *, axis=None, keepdims=None))]
     #[allow(clippy::too_many_arguments)]
-    fn norm(&self, py: Python<'_>, p: Any<'_, '_>, dim: Any<'_, '_>, keepdim: Option<bool>, dtype: Any<'_, '_>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn norm(
+        &self,
+        py: Python<'_>,
+        p: Any<'_, '_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        dtype: Any<'_, '_>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let order = match p.filter(|p| !p.is_none()) {
             None => 2.0,
             Some(p) => match p.extract::<String>().as_deref() {
@@ -180,7 +300,14 @@ impl PyTensor {
 
     /// `log(sum(exp(x)))` along axes, without overflow.
     #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
-    fn logsumexp(&self, py: Python<'_>, dim: Any<'_, '_>, keepdim: Option<bool>, axis: Any<'_, '_>, keepdims: Option<bool>) -> PyResult<PyTensor> {
+    fn logsumexp(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        keepdim: Option<bool>,
+        axis: Any<'_, '_>,
+        keepdims: Option<bool>,
+    ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.logsumexp(&d, keep(keepdim, keepdims)))
     }
@@ -194,7 +321,13 @@ impl PyTensor {
 
     /// The logarithm of `softmax`.
     #[pyo3(signature = (dim=None, dtype=None, *, axis=None))]
-    fn log_softmax(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<PyTensor> {
+    fn log_softmax(
+        &self,
+        py: Python<'_>,
+        dim: Any<'_, '_>,
+        dtype: Any<'_, '_>,
+        axis: Any<'_, '_>,
+    ) -> PyResult<PyTensor> {
         let (d, dt) = (required(args::dim(dim, axis)?, "log_softmax")?, args::dtype(dtype)?);
         self.run(py, |t| cast(t, dt)?.log_softmax(d))
     }
@@ -212,7 +345,14 @@ fn cast(t: &gt_client::Tensor, dtype: Option<gt_ir::DType>) -> gt_client::Result
 }
 
 impl PyTensor {
-    fn running(&self, py: Python<'_>, kind: ScanKind, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<PyTensor> {
+    fn running(
+        &self,
+        py: Python<'_>,
+        kind: ScanKind,
+        dim: Any<'_, '_>,
+        dtype: Any<'_, '_>,
+        axis: Any<'_, '_>,
+    ) -> PyResult<PyTensor> {
         let (d, dt) = (required(args::dim(dim, axis)?, kind.name())?, args::dtype(dtype)?);
         self.run(py, |t| t.scan(kind, d, dt))
     }

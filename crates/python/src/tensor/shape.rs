@@ -14,7 +14,9 @@ use crate::site::mark;
 fn sizes(args: &Bound<'_, PyTuple>, keyword: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<i64>> {
     match keyword {
         Some(k) => int_or_ints(k),
-        None if args.is_empty() => Err(PyTypeError::new_err("missing 1 required positional argument: the sizes or dimensions")),
+        None if args.is_empty() => {
+            Err(PyTypeError::new_err("missing 1 required positional argument: the sizes or dimensions"))
+        }
         None => ints(args),
     }
 }
@@ -40,7 +42,9 @@ impl PyTensor {
             if dtype == self.t.dtype() {
                 return Ok(self.like(self.t.clone()));
             }
-            return Err(PyRuntimeError::new_err("view(dtype): reading bits as another dtype is not defined on GT tensors; use to(dtype)"));
+            return Err(PyRuntimeError::new_err(
+                "view(dtype): reading bits as another dtype is not defined on GT tensors; use to(dtype)",
+            ));
         }
         let d = sizes(sizes_, size)?;
         self.run(sizes_.py(), |t| t.view(&d))
@@ -103,7 +107,7 @@ impl PyTensor {
     fn t(&self, py: Python<'_>) -> PyResult<PyTensor> {
         match self.t.rank() {
             0 | 1 => Ok(self.like(self.t.clone())),
-            2 => self.run(py, |t| t.transpose(0, 1)),
+            2 => self.run(py, |t| Ok(t.transpose(0, 1)?.named("T"))),
             n => Err(PyRuntimeError::new_err(format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"))),
         }
     }
@@ -131,7 +135,10 @@ impl PyTensor {
     #[getter(H)]
     fn adjoint_matrix(&self, py: Python<'_>) -> PyResult<PyTensor> {
         if self.t.rank() != 2 && self.t.rank() != 0 {
-            return Err(PyRuntimeError::new_err(format!("tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", self.t.rank())));
+            return Err(PyRuntimeError::new_err(format!(
+                "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.",
+                self.t.rank()
+            )));
         }
         self.all_reversed(py)
     }
@@ -143,7 +150,12 @@ impl PyTensor {
     }
 
     /// Axes moved to other places: a view.
-    fn moveaxis(&self, py: Python<'_>, source: &Bound<'_, PyAny>, destination: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn moveaxis(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        destination: &Bound<'_, PyAny>,
+    ) -> PyResult<PyTensor> {
         self.movedim(py, source, destination)
     }
 
@@ -205,7 +217,12 @@ impl PyTensor {
 
     /// Each element several times over.
     #[pyo3(signature = (repeats, dim=None, *, output_size=None))]
-    fn repeat_interleave(&self, repeats: &Bound<'_, PyAny>, dim: Option<i64>, output_size: Option<i64>) -> PyResult<PyTensor> {
+    fn repeat_interleave(
+        &self,
+        repeats: &Bound<'_, PyAny>,
+        dim: Option<i64>,
+        output_size: Option<i64>,
+    ) -> PyResult<PyTensor> {
         let py = repeats.py();
         let _ = output_size;
         mark(py);
@@ -254,7 +271,11 @@ impl PyTensor {
                 return t.reshape(&[-1])?.roll(n, 0)?.reshape(&dims_of(t));
             }
             if s.len() != d.len() {
-                return Err(gt_client::Error::State(format!("shifts and dimensions must align. shifts: {}, dims:{}", s.len(), d.len())));
+                return Err(gt_client::Error::State(format!(
+                    "shifts and dimensions must align. shifts: {}, dims:{}",
+                    s.len(),
+                    d.len()
+                )));
             }
             let mut out = t.clone();
             for (s, d) in s.iter().zip(&d) {
@@ -270,7 +291,9 @@ impl PyTensor {
         let py = split_size.py();
         if split_size.is_instance_of::<pyo3::types::PyInt>() {
             let n = args::int(split_size)?;
-            let n = usize::try_from(n).map_err(|_| PyRuntimeError::new_err(format!("split expects split_size be non-negative, but got split_size={n}")))?;
+            let n = usize::try_from(n).map_err(|_| {
+                PyRuntimeError::new_err(format!("split expects split_size be non-negative, but got split_size={n}"))
+            })?;
             return self.run_many(py, |t| t.split(n, dim));
         }
         let s = args::shape(&int_or_ints(split_size)?)?;
@@ -320,7 +343,10 @@ impl PyTensor {
 
     /// The tensor with its elements packed in row-major order: itself if they are.
     #[pyo3(signature = (memory_format=None))]
-    fn contiguous<'py>(slf: &Bound<'py, Self>, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
+    fn contiguous<'py>(
+        slf: &Bound<'py, Self>,
+        memory_format: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         let _ = memory_format;
         let this = slf.get();
         if this.t.is_contiguous() {
@@ -351,6 +377,7 @@ fn repeat_by(source: &Tensor, counts: &Tensor, dim: i64) -> gt_client::Result<Te
     if host.iter().any(|&c| c < 0) {
         return Err(gt_client::Error::State("repeats can not be negative".into()));
     }
-    let index: Vec<i64> = host.iter().enumerate().flat_map(|(i, &c)| std::iter::repeat_n(i as i64, c as usize)).collect();
+    let index: Vec<i64> =
+        host.iter().enumerate().flat_map(|(i, &c)| std::iter::repeat_n(i as i64, c as usize)).collect();
     source.index_select(a as i64, &Tensor::from_slice(&index, &[index.len()])?)
 }

@@ -130,7 +130,13 @@ impl PyTensor {
 
     /// `nan` and infinities replaced by numbers.
     #[pyo3(signature = (nan=0.0, posinf=None, neginf=None))]
-    fn nan_to_num(&self, py: Python<'_>, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> PyResult<PyTensor> {
+    fn nan_to_num(
+        &self,
+        py: Python<'_>,
+        nan: Option<f64>,
+        posinf: Option<f64>,
+        neginf: Option<f64>,
+    ) -> PyResult<PyTensor> {
         self.run(py, |t| t.nan_to_num(nan.unwrap_or(0.0), posinf, neginf))
     }
 }
