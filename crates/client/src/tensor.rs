@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     pub cell: Arc<Cell>,
     /// How to look at the cell; `None` sees all of it as it is.
     pub view: Option<Box<View>>,
+    /// Whether writes through it escape autograd's version check, as those through `.data` do.
+    pub quiet: bool,
     pub state: Mutex<State>,
 }
 
@@ -75,7 +77,13 @@ impl Tensor {
     #[inline]
     fn in_cell(value: Value, cell: Arc<Cell>, history: History) -> Self {
         let ty = *value.ty();
-        Tensor(Arc::new(Inner { ty, cell, view: None, state: Mutex::new(State { value, version: 0, history }) }))
+        Tensor(Arc::new(Inner {
+            ty,
+            cell,
+            view: None,
+            quiet: false,
+            state: Mutex::new(State { value, version: 0, history }),
+        }))
     }
 
     /// Records an instruction on tensors and tracks it if gradients may flow.
@@ -209,7 +217,7 @@ impl Tensor {
     pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, value: Value, history: History) -> Tensor {
         let version = self.0.cell.version();
         let state = Mutex::new(State { value, version, history });
-        Tensor(Arc::new(Inner { ty, cell: self.0.cell.clone(), view, state }))
+        Tensor(Arc::new(Inner { ty, cell: self.0.cell.clone(), view, quiet: self.0.quiet, state }))
     }
 
     /// The tensor type.
@@ -269,7 +277,7 @@ impl Tensor {
 
     /// How often the tensor's cell was written to.
     pub fn version(&self) -> u32 {
-        self.0.cell.version()
+        self.0.cell.seen()
     }
 
     /// Whether both are the same tensor.

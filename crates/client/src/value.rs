@@ -57,12 +57,14 @@ impl Drop for Inner {
 pub(crate) struct Cell {
     content: Mutex<Value>,
     version: AtomicU32,
+    /// Writes that the version check of autograd does not count: those through `.data`.
+    quiet: AtomicU32,
 }
 
 impl Cell {
     #[inline]
     pub fn new(value: Value) -> Arc<Self> {
-        Arc::new(Cell { content: Mutex::new(value), version: AtomicU32::new(0) })
+        Arc::new(Cell { content: Mutex::new(value), version: AtomicU32::new(0), quiet: AtomicU32::new(0) })
     }
 
     /// How many writes there were.
@@ -77,9 +79,15 @@ impl Cell {
         (content.clone(), self.version())
     }
 
+    /// How many writes there were that autograd's version check counts.
+    pub fn seen(&self) -> u32 {
+        self.version() - self.quiet.load(Ordering::Acquire)
+    }
+
     /// Replaces the content; returns the new version.
-    pub fn write(&self, value: Value) -> u32 {
+    pub fn write(&self, value: Value, quiet: bool) -> u32 {
         let mut content = self.content.lock();
+        self.quiet.fetch_add(quiet as u32, Ordering::AcqRel);
         let old = std::mem::replace(&mut *content, value);
         let version = self.version.fetch_add(1, Ordering::AcqRel) + 1;
         drop(content);

@@ -130,6 +130,13 @@ impl Tensor {
         alias
     }
 
+    /// An alias without history whose writes autograd does not see: what `.data` is.
+    pub fn data(&self) -> Tensor {
+        let alias = self.detach();
+        let inner = Arc::into_inner(alias.0).expect("the alias was just made");
+        Tensor(Arc::new(crate::tensor::Inner { quiet: true, ..inner }))
+    }
+
     /// Gives the tensor's part of its cell a new content: what every in-place op ends in.
     ///
     /// `new` carries the history the tensor shall have. The write is an instruction, so that a poisoned `new` leaves the
@@ -162,7 +169,7 @@ impl Tensor {
                 let old = Tensor::from_value(self.value()?, History::None);
                 let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &new], &[]))?;
                 let value = kept.value()?;
-                let version = self.0.cell.write(value.clone());
+                let version = self.0.cell.write(value.clone(), self.0.quiet);
                 let history = new.history();
                 let mut state = self.0.state.lock();
                 let old_value = std::mem::replace(&mut state.value, value);
@@ -187,7 +194,7 @@ impl Tensor {
                     let tracked = new.requires_grad() && grad_enabled();
                     let whole = no_grad(|| view.write(&old, &new.detach()))?;
                     let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &whole], &[]))?;
-                    let version = self.0.cell.write(kept.value()?);
+                    let version = self.0.cell.write(kept.value()?, self.0.quiet);
                     if tracked {
                         // An alias of its own history: it shows what was written.
                         let mut state = self.0.state.lock();

@@ -104,10 +104,9 @@ fn start() -> Result<Session> {
     };
     // The hook outlives no session: there is one per process, and it ends with the process.
     handle.set_idle_hook(Box::new(gt_client::cut_idle));
-    if config.verbose {
-        let megabytes = limit >> 20;
-        eprintln!("[GT] embedded worker_0: {:?} engine, {threads} threads, {megabytes} MiB limit", config.backend);
-    }
+    Debug::new(Component::Worker, config.verbose).print(|| {
+        format!("worker_0 started: {:?} engine, {threads} threads, at most {} MiB", config.backend, limit >> 20)
+    });
     let _ = WORKER.set(handle.clone());
     if let Some(f) = ON_START.get() {
         f();

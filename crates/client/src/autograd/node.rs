@@ -110,7 +110,7 @@ impl Saved {
     /// The value, unless its cell was written to since.
     pub fn value(&self) -> Result<&Value> {
         if let Some(cell) = self.cell.upgrade() {
-            let now = cell.version();
+            let now = cell.seen();
             if now != self.version {
                 return Err(Error::Autograd(format!(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: \
@@ -183,7 +183,7 @@ impl Node {
                 .iter()
                 .zip(values)
                 .enumerate()
-                .map(|(i, (t, v))| wanted(saves.ins, i).then(|| Saved::new(v, &t.0.cell, t.0.state.lock().version)))
+                .map(|(i, (t, v))| wanted(saves.ins, i).then(|| Saved::new(v, &t.0.cell, t.0.cell.seen())))
                 .collect();
         }
         if saves.outs != 0 {

@@ -158,7 +158,7 @@ impl PyTensor {
     /// The content without history; writing through it is not seen by autograd.
     #[getter]
     fn get_data(&self) -> PyTensor {
-        self.like(self.t.detach())
+        self.like(self.t.data())
     }
 
     #[setter]
