@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 
 clock = time.perf_counter
-# Long enough for thread pools that spin after work to park before the next contender starts.
-SETTLE_S = 0.01
+# Long enough for thread pools that spin after work to park before the next contender starts: OpenMP runtimes take up to
+# 200 ms, and a contender whose cores a peer still holds is not measured at all.
+SETTLE_S = 0.3
 
 
 def timed(work: Callable[[], object], count: int, finish: Callable[[], None]) -> float:
@@ -35,6 +36,7 @@ def interleave(turns: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
             gc.disable()
             try:
                 time.sleep(SETTLE_S)
+                turns[name]()  # The pause let clocks and caches go cold.
                 measured[name].append(turns[name]())
             finally:
                 gc.enable()

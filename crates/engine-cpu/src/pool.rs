@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::placement::Placement;
+
 /// How long a thread looks for work, or for the end of it, before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -49,6 +51,7 @@ struct Shared {
     ending: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     job: UnsafeCell<Job>,
+    placement: Placement,
 }
 
 /// What a run works on. The lifetime of `work` is erased; POOL-1 keeps it inside the call to `run`.
@@ -74,6 +77,7 @@ impl Pool {
             ending: AtomicBool::new(false),
             panic: Mutex::new(None),
             job: UnsafeCell::new(Job { work: &|_| (), chunks: 0, caller: thread::current() }),
+            placement: Placement::new(),
         });
         // A helper that cannot be started is one fewer: results do not depend on how many there are.
         let helpers = (1..threads)
@@ -106,6 +110,7 @@ impl Pool {
         shared.left.store(0, Ordering::Relaxed);
         let run = (shared.state.load(Ordering::Relaxed) & !(RUN - 1)).wrapping_add(RUN);
         shared.state.store(run | OPEN, Ordering::Release);
+        shared.placement.keep_helpers_away();
         for helper in self.helpers.iter().take(chunks - 1) {
             helper.thread().unpark();
         }
@@ -156,6 +161,7 @@ impl Shared {
     }
 
     fn help(&self) {
+        self.placement.enrol();
         let mut last_run = 0;
         loop {
             let fresh = |state: u64| state & OPEN != 0 && state / RUN != last_run;
