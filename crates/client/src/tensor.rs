@@ -128,13 +128,23 @@ impl Tensor {
         scalars: &[Scalar],
         ty: TensorType,
     ) -> Result<Tensor> {
-        let mut values: SmallVec<[Value; 2]> = SmallVec::new();
         let mut tracked = false;
-        for t in ins {
-            let (value, tracks) = t.look()?;
-            values.push(value);
-            tracked |= tracks;
+        let mut failed = None;
+        // An error leaves a hole, which is never looked into: the call ends there.
+        let values: [Option<Value>; N] = std::array::from_fn(|i| match ins[i].look() {
+            Ok((value, tracks)) => {
+                tracked |= tracks;
+                Some(value)
+            }
+            Err(e) => {
+                failed = Some(e);
+                None
+            }
+        });
+        if let Some(e) = failed {
+            return Err(e);
         }
+        let values = values.map(|v| v.expect("every look gave a value"));
         let refs: [&Value; N] = std::array::from_fn(|i| &values[i]);
         if tracked && ty.dtype.is_float() && grad_enabled() {
             let first = lane::record(op.clone(), &refs, scalars, 1, None)?;

@@ -159,7 +159,11 @@ fn edge_of(t: &Tensor) -> Option<Edge> {
 }
 
 pub(crate) fn edges(ins: &[&Tensor]) -> SmallVec<[Option<Edge>; 2]> {
-    ins.iter().map(|t| edge_of(t)).collect()
+    let mut edges = SmallVec::new();
+    for t in ins {
+        edges.push(edge_of(t));
+    }
+    edges
 }
 
 impl Node {
@@ -173,34 +177,43 @@ impl Node {
         types: &[TensorType],
         outs: &[(Value, Arc<Cell>)],
     ) -> Arc<Node> {
+        // Pushed one by one: collecting into a SmallVec costs several times as much, and this is every tracked op.
         let next = edges(ins);
-        let needs = next.iter().enumerate().fold(0, |m, (i, e)| m | (e.is_some() as u64) << i.min(63));
+        let mut needs = 0;
+        for (i, edge) in next.iter().enumerate() {
+            needs |= (edge.is_some() as u64) << i.min(63);
+        }
+        let mut out_types = SmallVec::new();
+        for (value, _) in outs {
+            out_types.push(*value.ty());
+        }
         let saves = op.primitive().saves(needs);
         let wanted = |mask: u64, i: usize| mask >> i.min(63) & 1 != 0;
         let mut set = SavedSet::default();
         if saves.ins != 0 {
-            set.ins = ins
-                .iter()
-                .zip(values)
-                .enumerate()
-                .map(|(i, (t, v))| wanted(saves.ins, i).then(|| Saved::new(v, &t.0.cell, t.0.cell.seen())))
-                .collect();
+            for (i, (t, v)) in ins.iter().zip(values).enumerate() {
+                set.ins.push(wanted(saves.ins, i).then(|| Saved::new(v, &t.0.cell, t.0.cell.seen())));
+            }
         }
         if saves.outs != 0 {
-            set.outs = outs
-                .iter()
-                .enumerate()
-                .map(|(i, (v, cell))| wanted(saves.outs, i).then(|| Saved::new(v, cell, 0)))
-                .collect();
+            for (i, (v, cell)) in outs.iter().enumerate() {
+                set.outs.push(wanted(saves.outs, i).then(|| Saved::new(v, cell, 0)));
+            }
         }
         Arc::new(Node {
             seq: NEXT.fetch_add(1, Ordering::Relaxed),
             next,
-            outs: outs.iter().map(|(v, _)| *v.ty()).collect(),
+            outs: out_types,
             hooks: Hooks::default(),
             retained: Mutex::default(),
             label: Mutex::default(),
-            kind: NodeKind::Op { op, scalars: scalars.into(), ins: types.into(), needs, saved: Mutex::new(Some(set)) },
+            kind: NodeKind::Op {
+                op,
+                scalars: Scalars::from_slice(scalars),
+                ins: SmallVec::from_slice(types),
+                needs,
+                saved: Mutex::new(Some(set)),
+            },
         })
     }
 

@@ -61,11 +61,15 @@ impl Tensor {
         {
             let op = Binary { kind, scalar: Side::None };
             // A function that takes every float, on shapes that fit: the type of the result is plain.
-            if (kind as u8) <= BinaryKind::Atan2 as u8
-                && let Some(shape) = gt_ir::broadcast(x.shape(), y.shape())
-                && shape.checked_numel().is_some()
-            {
-                return Tensor::apply_known(op.into(), [x, y], &[], x.ty().with_shape(shape));
+            if (kind as u8) <= BinaryKind::Atan2 as u8 {
+                if x.shape() == y.shape() {
+                    return Tensor::apply_known(op.into(), [x, y], &[], x.ty());
+                }
+                if let Some(shape) = gt_ir::broadcast(x.shape(), y.shape())
+                    && shape.checked_numel().is_some()
+                {
+                    return Tensor::apply_known(op.into(), [x, y], &[], x.ty().with_shape(shape));
+                }
             }
             return Tensor::apply1(op, &[x, y], &[]);
         }
