@@ -130,6 +130,8 @@ pub fn failed(failure: Failure) -> Error {
 /// # Errors
 /// The failure of a write that was skipped since the last read, once.
 pub fn synchronize() -> Result<()> {
+    // The caller's own window ends here, as at a read; what others record is only sent.
+    crate::lane::cut()?;
     crate::lane::cut_all()?;
     let session = session()?;
     blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error)
