@@ -19,6 +19,9 @@ use crate::draft::{Draft, Role, role};
 pub const MAX_INSTRS: usize = 48;
 /// The most slots a fused step may materialise.
 pub const MAX_OUTS: usize = 24;
+/// The most elements of results that share a step without depending on each other: it spares small ones the cost of a step,
+/// but all results of a step exist at once.
+const SIDE_BY_SIDE: usize = 1 << 16;
 
 /// One step as a list of instructions.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,7 +171,7 @@ impl<'a> Fuser<'a> {
                 Place::Folded(s) => earliest = earliest.max(s + 1),
             }
         }
-        let recent = self.latest.iter().find(|(s, _)| *s == space).map(|&(_, step)| step);
+        let recent = self.latest.iter().find(|(s, _)| *s == space && s.numel() <= SIDE_BY_SIDE).map(|&(_, step)| step);
         let fits = |step: &u32| *step >= earliest && self.has_room(*step, at);
         let chosen = [producer, recent].into_iter().flatten().find(fits);
         match chosen {
@@ -253,9 +256,8 @@ impl<'a> Fuser<'a> {
         };
         for id in &instr.outs {
             let out = id.0 as usize;
-            if draft.outlives[out] || self.readers[out] > 0 {
-                open.outs += 1;
-            }
+            // Also when nobody reads it: it is computed all the same (LIVE-1).
+            open.outs += 1;
             self.places[out] = if folded { Place::Folded(step) } else { Place::Step(step) };
         }
     }

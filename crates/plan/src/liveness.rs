@@ -1,7 +1,7 @@
 //! Pass 5: what each step reads, makes, may overwrite, drops and publishes (PLAN-3, PLAN-4).
 //!
-//! LIVE-1: a single step makes all results of its instruction; a fused one makes those that something outside it
-//! sees, or if nothing does, the last one, so that no step is without results.
+//! LIVE-1: a single step makes all results of its instruction; a fused one makes those that something outside it sees and
+//! those that nothing reads at all: what was recorded is computed, and no step is without results.
 //! LIVE-2: values inside a fused step that are never materialised are dropped by it too. Slots of instructions
 //! that a compiled plan leaves out exist nowhere and are named nowhere.
 //!
@@ -100,7 +100,8 @@ fn results(draft: &Draft, uses: &[Uses], step: &mut Step) {
     let defined = defined(step);
     for &id in &defined {
         let (outlives, read_later) = (draft.outlives[id.0 as usize], uses[id.0 as usize].last != NEVER);
-        if single || outlives || read_later {
+        let read_inside = || step.instrs.iter().any(|&i| draft.instrs[i as usize].ins.contains(&id));
+        if single || outlives || read_later || !read_inside() {
             step.outs.push(slot(id));
         }
         if outlives {
@@ -108,8 +109,5 @@ fn results(draft: &Draft, uses: &[Uses], step: &mut Step) {
         } else if !read_later {
             step.drops.push(slot(id));
         }
-    }
-    if step.outs.is_empty() {
-        step.outs.extend(defined.last().map(|&id| slot(id)));
     }
 }
