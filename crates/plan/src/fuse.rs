@@ -156,6 +156,11 @@ impl<'a> Fuser<'a> {
     fn elementwise(&mut self, at: usize) {
         let instr = &self.draft.instrs[at];
         let space = self.draft.ty(instr.outs[0]).shape;
+        // A large result that nobody reads is made and let go by itself, not held beside others.
+        let out = instr.outs[0].0 as usize;
+        if self.readers[out] == 0 && !self.draft.outlives[out] && space.numel() > SIDE_BY_SIDE {
+            return self.open(at, Some(space));
+        }
         // The earliest step that could hold the instruction: operands folded by a step are there only after it.
         let mut earliest = 0;
         let mut producer = None;
