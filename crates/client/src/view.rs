@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gt_ir::ops::{Broadcast, Permute, Reshape, Slice, UpdateSlice, inverse_permutation};
-use gt_ir::{Op, Scalar, Scalars, Shape, Steps, TensorType};
+use gt_ir::{AxisSet, Op, Scalar, Scalars, Shape, Steps, TensorType};
 
 use crate::autograd::{Edge, Node, grad_enabled, no_grad};
 use crate::error::{Error, Result};
@@ -71,7 +71,9 @@ impl View {
             part = match &step.op {
                 Op::Reshape(_) => Tensor::apply1(Reshape { shape: step.from.shape }, &[&part], &[])?,
                 Op::Permute(p) => Tensor::apply1(Permute { perm: inverse_permutation(&p.perm) }, &[&part], &[])?,
-                Op::Slice(s) => Tensor::apply1(UpdateSlice { steps: s.steps }, &[from, &part], &step.starts)?,
+                Op::Slice(s) => {
+                    Tensor::apply1(UpdateSlice { steps: s.steps, drop: s.drop }, &[from, &part], &step.starts)?
+                }
                 other => {
                     return Err(Error::State(format!("a view through {} cannot be written to", other.display_name())));
                 }
@@ -261,15 +263,22 @@ impl Tensor {
         self.view_as_op(Broadcast { shape }.into(), shape, &[], strides, self.storage_offset())
     }
 
-    pub(crate) fn view_slice(&self, sizes: Shape, starts: &[i64], steps: Steps) -> Result<Tensor> {
+    /// `sizes` elements from `starts` on, `steps` apart, without the axes in `drop`.
+    pub(crate) fn view_slice(&self, sizes: Shape, starts: &[i64], steps: Steps, drop: AxisSet) -> Result<Tensor> {
         let own = self.strides();
-        let mut offset = self.storage_offset();
-        if sizes.numel() > 0 {
-            offset += starts.iter().zip(own.iter()).map(|(s, st)| s * st).sum::<i64>();
+        let (mut offset, empty) = (self.storage_offset(), sizes.numel() == 0);
+        let (mut shape, mut strides, mut scalars) = (Shape::default(), Steps::default(), Scalars::new());
+        for axis in 0..sizes.rank() {
+            scalars.push(Scalar::I64(starts[axis]));
+            if !empty {
+                offset += starts[axis] * own[axis];
+            }
+            if !drop.contains(axis) {
+                shape.push(sizes[axis]);
+                strides.push(own[axis] * steps[axis]);
+            }
         }
-        let strides = own.iter().zip(steps.iter()).map(|(o, s)| o * s).collect();
-        let scalars: Scalars = starts.iter().map(|&s| Scalar::I64(s)).collect();
-        self.view_as_op(Slice { sizes, steps }.into(), sizes, &scalars, strides, offset)
+        self.view_as_op(Slice { sizes, steps, drop }.into(), shape, &scalars, strides, offset)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a value's elements lie inside its buffer.
 
-use gt_ir::{DType, Shape, Steps, TensorType};
+use gt_ir::{AxisSet, DType, Shape, Steps, TensorType};
 
 /// Shape, element strides and offset: all a kernel needs besides the base pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,27 @@ impl Layout {
         }
         out.offset = usize::try_from(offset).ok()?;
         Some(out)
+    }
+
+    /// Without these axes, which have one element each.
+    pub fn drop_axes(&self, axes: AxisSet) -> Self {
+        if axes.is_empty() {
+            return *self;
+        }
+        let kept = || (0..self.shape.rank()).filter(|&a| !axes.contains(a));
+        let (shape, strides) = (kept().map(|a| self.shape[a]).collect(), kept().map(|a| self.strides[a]).collect());
+        Layout { shape, strides, ..*self }
+    }
+
+    /// With axes of one element put in: undoes [`Layout::drop_axes`].
+    pub fn insert_axes(&self, axes: AxisSet) -> Self {
+        let mut out = *self;
+        for axis in axes.iter() {
+            let at = axis.min(out.shape.rank());
+            out.shape.insert(at, 1);
+            out.strides.insert(at, 0);
+        }
+        out
     }
 
     /// The same elements, row-major, in another shape without copying; `None` when strides do not allow it.

@@ -18,7 +18,7 @@ mod fused;
 pub mod kernels;
 mod layout;
 pub mod math;
-mod placement;
+pub mod placement;
 pub mod pool;
 mod reduce;
 mod simd;

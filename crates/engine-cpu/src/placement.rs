@@ -1,8 +1,9 @@
-//! Keeps a pool's helpers off the core its caller runs on.
+//! Keeps threads off the core of the thread that hands them work: a pool's helpers off the device thread's, the device
+//! thread off the recorder's.
 //!
-//! A helper that is woken while every core is busy is queued somewhere, often behind the very thread that woke it, and the
+//! A thread that is woken while every core is busy is queued somewhere, often behind the very thread that woke it, and the
 //! kernel may leave it there for milliseconds after another core fell idle: two threads then take turns on one core. Nothing
-//! is pinned: the caller goes where the kernel puts it, and when it has moved the helpers are told to keep away from there.
+//! is pinned: the caller goes where the kernel puts it, and when it has moved the others are told to keep away from there.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -10,51 +11,57 @@ mod linux {
 
     use parking_lot::Mutex;
 
-    /// Where a pool's threads may run.
+    /// Where the threads that one caller hands work to may run.
     pub struct Placement {
         allowed: libc::cpu_set_t,
         cores: usize,
         /// The core the caller was seen on last.
         caller: AtomicI32,
-        helpers: Mutex<Vec<libc::pid_t>>,
+        threads: Mutex<Vec<libc::pid_t>>,
+    }
+
+    impl Default for Placement {
+        fn default() -> Self {
+            Placement::new()
+        }
     }
 
     impl Placement {
-        /// The cores the calling thread may use now.
+        /// The cores the process may use now. Not those of the calling thread: it may itself be kept off one.
         pub fn new() -> Placement {
             // SAFETY: a cpu_set_t is plain bits, all of them zero is the empty set; the call fills at most its size.
             let (allowed, cores) = unsafe {
                 let mut set: libc::cpu_set_t = std::mem::zeroed();
-                let known = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0;
+                let known = libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut set) == 0;
                 (set, if known { libc::CPU_COUNT(&set) as usize } else { 0 })
             };
-            Placement { allowed, cores, caller: AtomicI32::new(-1), helpers: Mutex::default() }
+            Placement { allowed, cores, caller: AtomicI32::new(-1), threads: Mutex::default() }
         }
 
-        /// To be called by each helper as it starts.
+        /// To be called by each thread that is to keep away from the caller.
         pub fn enrol(&self) {
             // SAFETY: the call takes nothing and cannot fail.
             let id = unsafe { libc::gettid() };
-            self.helpers.lock().push(id);
+            self.threads.lock().push(id);
             self.caller.store(-1, Ordering::Relaxed);
         }
 
-        /// To be called by the caller before it shares work. One cheap look unless it has moved.
+        /// To be called by the caller when it hands work over. One cheap look unless it has moved.
         #[inline]
-        pub fn keep_helpers_away(&self) {
+        pub fn keep_away(&self) {
             // SAFETY: the call takes nothing.
             let core = unsafe { libc::sched_getcpu() };
             if core != self.caller.load(Ordering::Relaxed) {
-                self.move_helpers(core);
+                self.move_threads(core);
             }
         }
 
         #[cold]
-        fn move_helpers(&self, core: i32) {
-            let helpers = self.helpers.lock();
+        fn move_threads(&self, core: i32) {
+            let threads = self.threads.lock();
             self.caller.store(core, Ordering::Relaxed);
             // With more threads than cores somebody has to share.
-            if core < 0 || helpers.len() >= self.cores {
+            if core < 0 || threads.len() >= self.cores {
                 return;
             }
             let mut set = self.allowed;
@@ -65,7 +72,7 @@ mod linux {
                 if libc::CPU_COUNT(&set) == 0 {
                     return;
                 }
-                for &id in helpers.iter() {
+                for &id in threads.iter() {
                     libc::sched_setaffinity(id, size_of::<libc::cpu_set_t>(), &set);
                 }
             }
@@ -78,6 +85,7 @@ pub use linux::Placement;
 
 /// Elsewhere threads run where the system puts them.
 #[cfg(not(target_os = "linux"))]
+#[derive(Default)]
 pub struct Placement;
 
 #[cfg(not(target_os = "linux"))]
@@ -87,5 +95,5 @@ impl Placement {
         Placement
     }
     pub fn enrol(&self) {}
-    pub fn keep_helpers_away(&self) {}
+    pub fn keep_away(&self) {}
 }

@@ -110,7 +110,7 @@ impl Pool {
         shared.left.store(0, Ordering::Relaxed);
         let run = (shared.state.load(Ordering::Relaxed) & !(RUN - 1)).wrapping_add(RUN);
         shared.state.store(run | OPEN, Ordering::Release);
-        shared.placement.keep_helpers_away();
+        shared.placement.keep_away();
         for helper in self.helpers.iter().take(chunks - 1) {
             helper.thread().unpark();
         }

@@ -181,16 +181,19 @@ impl Single<'_> {
 
     fn slice(&self, slots: &Slots, op: &Slice) -> Result<Results, Failure> {
         let buffer = self.operand(slots, 0);
-        let layout = self.slice_layout(&buffer.layout, &op.sizes, &op.steps)?;
+        let layout = self.slice_layout(&buffer.layout, &op.sizes, &op.steps)?.drop_axes(op.drop);
         Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout }])
     }
 
     fn update_slice(&self, slots: &mut Slots, op: &UpdateSlice) -> Result<Results, Failure> {
-        let sizes = self.operand(slots, 1).layout.shape;
+        let sizes = op.drop.insert_into(&self.operand(slots, 1).layout.shape);
         // Looked at before anything is copied or written.
         self.slice_layout(&self.operand(slots, 0).layout, &sizes, &op.steps)?;
         let starts: SmallVec<[i64; 8]> = self.scalars.iter().map(|s| s.as_i64()).collect();
-        self.update(slots, |ins, out| kernels::update_slice(self.cx.pool, ins[1], out, &starts, &op.steps))
+        self.update(slots, |ins, out| {
+            let part = Src { layout: ins[1].layout.insert_axes(op.drop), ..ins[1] };
+            kernels::update_slice(self.cx.pool, part, out, &starts, &op.steps)
+        })
     }
 
     /// The part of a layout that the instruction's scalars and these sizes and steps name.

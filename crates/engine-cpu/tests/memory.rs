@@ -121,7 +121,9 @@ fn results_take_over_operands_that_die() {
 fn updates_write_in_place_only_where_nobody_looks() {
     let (x, part) = (megabyte(), floats(10));
     let index = numbers::from_ints(TensorType::new(DType::I64, &[10]), &[5; 10]);
-    let slice = |b: &mut PlanBuilder| b.one(UpdateSlice { steps: Steps::new(&[1]) }, &[0, 1], &[100.into()]);
+    let slice = |b: &mut PlanBuilder| {
+        b.one(UpdateSlice { steps: Steps::new(&[1]), drop: gt_ir::AxisSet::default() }, &[0, 1], &[100.into()])
+    };
     let (mib, _) = peak(slice, &[x.clone(), part.clone()]);
     assert_eq!(mib, 1);
     let put = |b: &mut PlanBuilder| b.one(Put { axis: 0, mode: PutMode::Add, wrap: false }, &[0, 2, 1], &[]);

@@ -7,6 +7,7 @@ use gt_client::link::{Link, WaitError};
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
 use gt_engine_cpu::CpuEngine;
+use gt_engine_cpu::placement::Placement;
 use gt_ir::{HostTensor, TensorId, Window};
 use gt_observe::{Component, Debug, InstructionLog};
 use gt_worker::{CompilePolicy, Interrupted, Memory, ReadError, WorkerConfig, WorkerHandle, WorkerStats};
@@ -29,7 +30,11 @@ pub fn on_start(f: fn()) {
     let _ = ON_START.set(f);
 }
 
-struct Embedded(WorkerHandle);
+struct Embedded {
+    worker: WorkerHandle,
+    /// The device thread keeps off the core of the thread that records.
+    placement: Arc<Placement>,
+}
 
 fn read_error(e: ReadError) -> WaitError {
     match e {
@@ -44,23 +49,24 @@ fn read_error(e: ReadError) -> WaitError {
 
 impl Link for Embedded {
     fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
-        self.0.send(window, cancel).map_err(|Interrupted| WaitError::Interrupted)
+        self.placement.keep_away();
+        self.worker.send(window, cancel).map_err(|Interrupted| WaitError::Interrupted)
     }
 
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
-        self.0.read(id, cancel).map_err(read_error)
+        self.worker.read(id, cancel).map_err(read_error)
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
-        self.0.synchronize(cancel).map_err(read_error)
+        self.worker.synchronize(cancel).map_err(read_error)
     }
 
     fn wake(&self) {
-        self.0.wake_if_sleeping();
+        self.worker.wake_if_sleeping();
     }
 
     fn is_full(&self) -> bool {
-        self.0.is_full()
+        self.worker.is_full()
     }
 }
 
@@ -90,13 +96,17 @@ fn start() -> Result<Session> {
         ..WorkerConfig::default()
     };
     let limit = config.memory_limit;
+    let placement = Arc::new(Placement::new());
+    let enrolled = placement.clone();
     let handle = match config.backend {
         Backend::Cpu => {
             let shared = THREADS.get_or_init(|| Arc::new(AtomicUsize::new(threads))).clone();
             shared.store(threads, Ordering::Relaxed);
             let make = move || {
                 let config = gt_engine_cpu::Config { threads, memory_limit_bytes: limit };
-                threads::Adjustable { engine: CpuEngine::new(config), threads: shared }
+                let engine = threads::Adjustable { engine: CpuEngine::new(config), threads: shared };
+                enrolled.enrol();
+                engine
             };
             WorkerHandle::spawn(make, worker)
         }
@@ -113,7 +123,7 @@ fn start() -> Result<Session> {
     }
     let debug: Option<fn(&str)> =
         config.debug_client.then_some(|line: &str| Debug::new(Component::Client, true).print(|| line.to_owned()));
-    Ok(Session { link: Box::new(Embedded(handle)), batch_size: config.client_batch_size, debug })
+    Ok(Session { link: Box::new(Embedded { worker: handle, placement }), batch_size: config.client_batch_size, debug })
 }
 
 /// What the workers have done so far; none before the first op.

@@ -250,7 +250,7 @@ impl dyn Emit + '_ {
     /// Elements from `starts` on, `steps` apart.
     pub fn slice(&mut self, x: Val, sizes: Shape, starts: &[i64], steps: Steps) -> R {
         let scalars: Vec<Scalar> = starts.iter().map(|&s| Scalar::I64(s)).collect();
-        self.one(Slice { sizes, steps }.into(), &[x], &scalars)
+        self.one(Slice { sizes, steps, drop: AxisSet::default() }.into(), &[x], &scalars)
     }
 
     /// `a @ b`.

@@ -7,12 +7,19 @@ use crate::ops::*;
 use crate::text::Parser;
 use crate::{DType, OpError, Primitive, Sample};
 
+/// How an op's attributes lie in [`Op`]: in place, or behind a pointer where they are many bytes. Ops are moved
+/// several times on their way into the stream, and most of them are small.
+macro_rules! place {
+    ($name:ident) => { $name };
+    ($name:ident $place:ident) => { $place<$name> };
+}
+
 macro_rules! table {
-    ($($code:literal $name:ident $text:literal),* $(,)?) => {
+    ($($code:literal $name:ident $text:literal $($place:ident)?),* $(,)?) => {
         /// An op with its attributes.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
-        pub enum Op { $($name($name)),* }
+        pub enum Op { $($name(place!($name $($place)?))),* }
 
         /// Which op, without attributes. The discriminants are wire codes and never change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,52 +56,53 @@ macro_rules! table {
             /// What the op answers about itself.
             #[inline]
             pub fn primitive(&self) -> &dyn Primitive {
-                match self { $(Op::$name(op) => op),* }
+                match self { $(Op::$name(op) => { let op: &$name = op; op }),* }
             }
 
             /// Appends the wire code and the attributes.
             pub fn encode(&self, out: &mut Vec<u8>) {
                 out.push(self.kind() as u8);
-                match self { $(Op::$name(op) => Attrs::encode(op, out)),* }
+                match self { $(Op::$name(op) => <$name as Attrs>::encode(op, out)),* }
             }
 
             /// Reads a wire code and its attributes.
             pub fn decode(r: &mut Reader<'_>) -> Result<Op, OpError> {
                 let code = r.byte()?;
                 match OpKind::from_code(code) {
-                    $(Some(OpKind::$name) => <$name as Attrs>::decode(r).map(Op::$name),)*
+                    $(Some(OpKind::$name) => <$name as Attrs>::decode(r).map(Op::from),)*
                     None => Err(OpError::malformed(format!("no op has code {code}"))),
                 }
             }
 
             /// Appends the attributes as text.
             pub fn print_attrs(&self, out: &mut String) {
-                match self { $(Op::$name(op) => Attrs::print(op, out)),* }
+                match self { $(Op::$name(op) => <$name as Attrs>::print(op, out)),* }
             }
 
             /// Reads the attributes of `kind` from text.
             pub fn parse_attrs(kind: OpKind, p: &mut Parser<'_>) -> Result<Op, OpError> {
-                match kind { $(OpKind::$name => <$name as Attrs>::parse(p).map(Op::$name)),* }
+                match kind { $(OpKind::$name => <$name as Attrs>::parse(p).map(Op::from)),* }
             }
 
             /// Feeds the op and its attributes to the hash.
             pub fn feed(&self, h: &mut StreamHasher) {
                 h.word(self.kind() as u64);
-                match self { $(Op::$name(op) => Attrs::hash(op, h)),* }
+                match self { $(Op::$name(op) => <$name as Attrs>::hash(op, h)),* }
             }
         }
 
         $(impl From<$name> for Op {
-            fn from(op: $name) -> Op { Op::$name(op) }
+            #[inline]
+            fn from(op: $name) -> Op { Op::$name(op.into()) }
         })*
     };
 }
 
 table! {
-    1 Fill "fill",
-    2 Iota "iota",
-    3 Random "random",
-    4 Upload "upload",
+    1 Fill "fill" Box,
+    2 Iota "iota" Box,
+    3 Random "random" Box,
+    4 Upload "upload" Box,
     10 Unary "unary",
     11 Binary "binary",
     12 Compare "compare",
@@ -105,12 +113,12 @@ table! {
     22 Scan "scan",
     23 Sort "sort",
     24 Matmul "matmul",
-    30 Reshape "reshape",
-    31 Permute "permute",
-    32 Broadcast "broadcast",
-    33 Slice "slice",
-    34 UpdateSlice "update_slice",
-    35 Pad "pad",
+    30 Reshape "reshape" Box,
+    31 Permute "permute" Box,
+    32 Broadcast "broadcast" Box,
+    33 Slice "slice" Box,
+    34 UpdateSlice "update_slice" Box,
+    35 Pad "pad" Box,
     36 Concat "concat",
     40 Take "take",
     41 Put "put",
@@ -118,6 +126,9 @@ table! {
     43 Scatter "scatter",
     50 Write "write",
 }
+
+// A window moves its instructions around: what every one of them carries stays small.
+const _: () = assert!(size_of::<Op>() <= 16);
 
 impl OpKind {
     /// The op of that name.

@@ -220,6 +220,24 @@ impl AxisSet {
         (0..MAX_RANK).filter(move |&a| self.contains(a))
     }
 
+    /// The shape without these axes.
+    pub fn remove_from(self, shape: &Shape) -> Shape {
+        if self.is_empty() {
+            return *shape;
+        }
+        (0..shape.rank()).filter(|&a| !self.contains(a)).map(|a| shape[a]).collect()
+    }
+
+    /// The shape with these axes put in, of extent 1: undoes [`AxisSet::remove_from`].
+    ///
+    /// # Panics
+    /// If that makes more axes than a tensor may have.
+    pub fn insert_into(self, shape: &Shape) -> Shape {
+        let mut out = *shape;
+        self.iter().for_each(|axis| out.insert(axis.min(out.rank()), 1));
+        out
+    }
+
     /// The number of axes.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize

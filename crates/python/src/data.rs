@@ -198,6 +198,12 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
             return Tensor::stack(&refs, 0).or_raise();
         }
     }
+    if let (None, Ok(list)) = (dtype, value.cast_exact::<PyList>())
+        && let Some(bytes) = plain_integers(list)
+    {
+        let ty = TensorType::new(DType::I64, &[list.len()]);
+        return Tensor::from_bytes(ty, bytes.into()).or_raise();
+    }
     let mut out = Gathered { numbers: Vec::new(), shape: Vec::new(), tensors: false };
     gather(value, 0, &mut out)?;
     let category = out.numbers.iter().map(|n| n.category()).max();
@@ -216,6 +222,19 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
         put_scalar(&mut bytes, dtype, n);
     }
     Tensor::from_bytes(TensorType { dtype, shape }, bytes.into()).or_raise()
+}
+
+/// The bytes of a list of nothing but integers that fit int64: the common case of index tensors made in a loop.
+fn plain_integers(list: &Bound<'_, PyList>) -> Option<Vec<u8>> {
+    if list.is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(list.len() * 8);
+    for item in list.iter() {
+        let number: i64 = item.cast_exact::<PyInt>().ok()?.extract().ok()?;
+        bytes.extend_from_slice(&number.to_ne_bytes());
+    }
+    Some(bytes)
 }
 
 /// Refuses an integer that a dtype cannot hold. As in PyTorch a negative one may stand for the upper half of uint8.

@@ -6,7 +6,7 @@
 
 use gt_ir::ops::{Put, PutMode, Take};
 use gt_ir::rows::CompareKind;
-use gt_ir::{DType, OpError, Shape, Steps};
+use gt_ir::{AxisSet, DType, OpError, Shape, Steps};
 
 use super::Arg;
 use crate::autograd::no_grad;
@@ -75,7 +75,7 @@ impl Tensor {
         let mut dims: Vec<i64> = Vec::new();
         let mut picks = Vec::new();
         let mut axis = 0;
-        let mut selected = false;
+        let mut selected = AxisSet::default();
         let mut fill = rank - covered;
         let keep = |dims: &mut Vec<i64>, axis: &mut usize, n: usize| {
             for _ in 0..n {
@@ -94,7 +94,7 @@ impl Tensor {
                         .into());
                     }
                     (starts[axis], sizes[axis]) = (i.rem_euclid(n.max(1)), 1);
-                    selected = true;
+                    selected.0 |= 1 << axis;
                     axis += 1;
                 }
                 Index::Slice { start, stop, step } => {
@@ -149,19 +149,19 @@ impl Tensor {
         let left = rank - axis;
         keep(&mut dims, &mut axis, left);
         let mut view = self.clone();
-        if sizes != shape || steps.iter().any(|&s| s != 1) {
-            view = view.view_slice(sizes, &starts, steps)?;
+        if sizes != shape || !selected.is_empty() || steps.iter().any(|&s| s != 1) {
+            view = view.view_slice(sizes, &starts, steps, selected)?;
         }
-        let dims_shape: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
-        if view.shape()[..] != dims_shape[..] {
+        if !view.shape().iter().map(|&d| d as i64).eq(dims.iter().copied()) {
+            let shape: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
             view = view
-                .view_reshape(Shape::try_new(&dims_shape)?)?
+                .view_reshape(Shape::try_new(&shape)?)?
                 .ok_or_else(|| Error::State("indexing lost track of a view; this is a bug in GT".into()))?;
         } else if view.is(self) && picks.is_empty() {
             // `x[...]` is a view of its own.
             view = view.view_reshape(*self.shape())?.unwrap_or(view);
         }
-        if selected {
+        if !selected.is_empty() {
             view = view.named("Select");
         }
         Ok((view, picks))
@@ -240,6 +240,19 @@ impl Tensor {
 
     /// `x[index]`.
     pub fn index(&self, index: &[Index]) -> Result<Tensor> {
+        // By far the most common: one position, or rows by number.
+        match index {
+            [Index::Int(i)] if self.rank() > 0 => {
+                let n = self.shape()[0] as i64;
+                if (-n..n).contains(i) {
+                    return self.select_at(0, if *i < 0 { i + n } else { *i });
+                }
+            }
+            [Index::Tensor(rows)] if self.rank() > 0 && rows.dtype() == DType::I64 => {
+                return Tensor::apply1(Take { axis: 0, wrap: true }, &[self, rows], &[]);
+            }
+            _ => {}
+        }
         let (view, picks) = self.basic(index)?;
         if picks.is_empty() {
             return Ok(view);

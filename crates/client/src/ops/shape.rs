@@ -261,7 +261,11 @@ impl Tensor {
         let starts: Vec<Scalar> = (0..rank)
             .map(|a| Scalar::I64(if axes.contains(a) { self.shape()[a].saturating_sub(1) as i64 } else { 0 }))
             .collect();
-        let op = gt_ir::ops::Slice { sizes: *self.shape(), steps: (0..rank).map(step).collect() };
+        let op = gt_ir::ops::Slice {
+            sizes: *self.shape(),
+            steps: (0..rank).map(step).collect(),
+            drop: gt_ir::AxisSet::default(),
+        };
         Ok(Tensor::apply1(op, &[self], &starts)?.named("Flip"))
     }
 
@@ -299,7 +303,7 @@ impl Tensor {
         sizes[a] = length as usize;
         let mut starts = vec![0; self.rank()];
         starts[a] = start;
-        self.view_slice(sizes, &starts, Steps::splat(self.rank(), 1))
+        self.view_slice(sizes, &starts, Steps::splat(self.rank(), 1), gt_ir::AxisSet::default())
     }
 
     /// One position along an axis, which goes: a view.
@@ -316,10 +320,15 @@ impl Tensor {
             ))
             .into());
         }
-        let one = self.narrow(a as i64, index.rem_euclid(n), 1)?;
-        let mut shape: Vec<i64> = one.shape().iter().map(|&d| d as i64).collect();
-        shape.remove(a);
-        Ok(one.reshape(&shape)?.named("Select"))
+        self.select_at(a, index.rem_euclid(n))
+    }
+
+    /// [`Tensor::select`] of a position that is there.
+    pub(crate) fn select_at(&self, a: usize, at: i64) -> Result<Tensor> {
+        let (mut sizes, mut starts) = (*self.shape(), [0; gt_ir::MAX_RANK]);
+        (sizes[a], starts[a]) = (1, at);
+        let drop = gt_ir::AxisSet::of(&[a]);
+        Ok(self.view_slice(sizes, &starts, Steps::splat(self.rank(), 1), drop)?.named("Select"))
     }
 
     /// Parts of the given sizes along an axis: views.
@@ -491,6 +500,6 @@ impl Tensor {
         starts[last] = if length > 0 { row * m + column } else { 0 };
         let mut steps = Steps::splat(flat.rank(), 1);
         steps[last] = m + 1;
-        Ok(flat.view_slice(sizes, &starts, steps)?.named("Diagonal"))
+        Ok(flat.view_slice(sizes, &starts, steps, gt_ir::AxisSet::default())?.named("Diagonal"))
     }
 }

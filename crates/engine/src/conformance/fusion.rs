@@ -130,8 +130,11 @@ fn chain_on_views(space: Shape, dtype: DType, inputs: &[HostTensor]) -> (Vec<Hos
     let mut builder = PlanBuilder::new(&types);
     let x = builder.one(reversed, &[0], &[]);
     let rank = row.ty.shape.rank();
-    let row =
-        builder.one(Slice { sizes: row.ty.shape, steps: Steps::splat(rank, 2) }, &[1], &vec![Scalar::I64(0); rank]);
+    let row = builder.one(
+        Slice { sizes: row.ty.shape, steps: Steps::splat(rank, 2), drop: gt_ir::AxisSet::default() },
+        &[1],
+        &vec![Scalar::I64(0); rank],
+    );
     let column = builder.one(Broadcast { shape: space }, &[2], &[]);
     let number = builder.one(gt_ir::ops::Reshape { shape: Shape::default() }, &[3], &[]);
     let live = chain(&mut builder, space, dtype, [x, row, column, number]);

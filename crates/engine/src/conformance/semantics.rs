@@ -129,8 +129,12 @@ fn indices_are_checked_before_anything_is_written<E: Engine>(engine: &mut E) {
 fn slice_starts_are_checked<E: Engine>(engine: &mut E) {
     let inputs = [floats(&[0.0, 1.0, 2.0, 3.0, 4.0]), floats(&[7.0, 8.0])];
     let mut b = PlanBuilder::new(&types(&inputs));
-    let cut = b.one(Slice { sizes: Shape::new(&[2]), steps: Steps::new(&[2]) }, &[0], &[0.into()]);
-    let put = b.one(UpdateSlice { steps: Steps::new(&[-1]) }, &[0, 1], &[1.into()]);
+    let cut = b.one(
+        Slice { sizes: Shape::new(&[2]), steps: Steps::new(&[2]), drop: gt_ir::AxisSet::default() },
+        &[0],
+        &[0.into()],
+    );
+    let put = b.one(UpdateSlice { steps: Steps::new(&[-1]), drop: gt_ir::AxisSet::default() }, &[0, 1], &[1.into()]);
     let built = b.finish(&[cut, put], Grouping::Fused);
     let program = Arc::new(engine.prepare(built.plan.clone()));
     let mut run = |starts: [i64; 2]| {
@@ -268,7 +272,11 @@ fn an_input_may_be_used_twice<E: Engine>(engine: &mut E) {
     let mut b = PlanBuilder::new(&[square.ty]);
     let sum = b.one(Binary { kind: BinaryKind::Add, scalar: Side::None }, &[0, 0], &[]);
     let product = b.one(Matmul {}, &[0, 0], &[]);
-    let written = b.one(UpdateSlice { steps: Steps::new(&[1, 1]) }, &[0, 0], &[0.into(), 0.into()]);
+    let written = b.one(
+        UpdateSlice { steps: Steps::new(&[1, 1]), drop: gt_ir::AxisSet::default() },
+        &[0, 0],
+        &[0.into(), 0.into()],
+    );
     let rest = b.one(Binary { kind: BinaryKind::Sub, scalar: Side::None }, &[0, 0], &[]);
     let built = b.finish(&[sum, product, written, rest], Grouping::Fused);
     let buffers = upload(engine, std::slice::from_ref(&square)).into_iter().map(Ok).collect();

@@ -139,11 +139,15 @@ fn lying_plan(sample: &Sample, ins: &[HostTensor], lie: Lie) -> (Vec<HostTensor>
                 // What an engine must not read is a NaN, or an index that is out of range.
                 let outside = if x.ty.dtype.is_float() { Scalar::F64(f64::NAN) } else { Scalar::I64(113) };
                 let starts = vec![Scalar::I64(1); rank];
-                (one(around.into(), x, &[outside]), Slice { sizes: shape, steps: unit }.into(), starts)
+                (
+                    one(around.into(), x, &[outside]),
+                    Slice { sizes: shape, steps: unit, drop: gt_ir::AxisSet::default() }.into(),
+                    starts,
+                )
             }
             Lie::Flipped => {
                 let starts: Vec<Scalar> = shape.iter().map(|&d| Scalar::I64(d as i64 - 1)).collect();
-                let back = Slice { sizes: shape, steps: Steps::splat(rank, -1) };
+                let back = Slice { sizes: shape, steps: Steps::splat(rank, -1), drop: gt_ir::AxisSet::default() };
                 (one(back.clone().into(), x, &starts), back.into(), starts)
             }
         };

@@ -125,7 +125,8 @@ pub(super) fn update_slice(
     part: &HostTensor,
     starts: &[Scalar],
 ) -> Result<HostTensor, Failure> {
-    let at = slice_offsets("update_slice", &x.ty.shape, &part.ty.shape, starts, &op.steps)?;
+    let sizes = op.drop.insert_into(&part.ty.shape);
+    let at = slice_offsets("update_slice", &x.ty.shape, &sizes, starts, &op.steps)?;
     let mut out = x.clone();
     write_at(&mut out, &at, part);
     Ok(out)

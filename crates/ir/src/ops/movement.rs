@@ -10,6 +10,8 @@ op_struct! {
     pub struct UpdateSlice {
         /// The distance between written elements, not zero.
         steps: Steps,
+        /// Axes that the second input does not have: one element is written along them.
+        drop: AxisSet,
     }
 }
 
@@ -31,6 +33,13 @@ op_struct! {
     }
 }
 
+impl UpdateSlice {
+    /// The slice that reads what was written; `part` is the shape of the second input.
+    fn slice(&self, part: &Shape) -> ops::Slice {
+        ops::Slice { sizes: self.drop.insert_into(part), steps: self.steps, drop: self.drop }
+    }
+}
+
 impl Primitive for UpdateSlice {
     fn name(&self) -> &'static str {
         "update_slice"
@@ -44,8 +53,14 @@ impl Primitive for UpdateSlice {
                 ins[0].dtype.long_name()
             )));
         }
+        if ins[1].shape.rank() + self.drop.len() != ins[0].shape.rank() {
+            return Err(OpError::shape(format!(
+                "update_slice: a part of shape {} does not fit shape {}",
+                ins[1].shape, ins[0].shape
+            )));
+        }
         // The written part must be a slice of the first input.
-        ops::Slice { sizes: ins[1].shape, steps: self.steps }.infer(&ins[..1])?;
+        self.slice(&ins[1].shape).infer(&ins[..1])?;
         one(ins[0])
     }
     fn scalars(&self, ins: &[TensorType]) -> usize {
@@ -62,8 +77,7 @@ impl Primitive for UpdateSlice {
             grads[0] = Some(e.one(self.clone().into(), &[g, zeros], cx.scalars)?);
         }
         if cx.needs(1) {
-            let op = ops::Slice { sizes: cx.ins[1].shape, steps: self.steps };
-            grads[1] = Some(e.one(op.into(), &[g], cx.scalars)?);
+            grads[1] = Some(e.one(self.slice(&cx.ins[1].shape).into(), &[g], cx.scalars)?);
         }
         Ok(grads)
     }
@@ -73,10 +87,12 @@ impl Primitive for UpdateSlice {
     fn samples(dtype: DType) -> Vec<Sample> {
         slice_cases()
             .into_iter()
-            .map(|(shape, sizes, starts, steps)| {
+            .map(|(shape, sizes, starts, steps, drop)| {
                 let starts: Vec<Scalar> = starts.iter().map(|&s| Scalar::I64(s)).collect();
-                let ins = [input(dtype, shape, Domain::Any), input(dtype, sizes, Domain::Any)];
-                Sample::new(UpdateSlice { steps: Steps::new(steps) }, &ins).with(&starts)
+                let drop = AxisSet::of(drop);
+                let part = drop.remove_from(&Shape::new(sizes));
+                let ins = [input(dtype, shape, Domain::Any), input(dtype, &part, Domain::Any)];
+                Sample::new(UpdateSlice { steps: Steps::new(steps), drop }, &ins).with(&starts)
             })
             .collect()
     }

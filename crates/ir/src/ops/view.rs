@@ -31,10 +31,12 @@ op_struct! {
 op_struct! {
     /// `sizes` elements per axis from the scalars (the starts) on, `steps` apart; steps may be negative.
     pub struct Slice {
-        /// The extents of the result.
+        /// The elements taken per axis.
         sizes: Shape,
         /// The distance between elements, not zero.
         steps: Steps,
+        /// Axes of one element that the result does not have: `x[i]` drops the first.
+        drop: AxisSet,
     }
 }
 
@@ -191,7 +193,10 @@ impl Primitive for Slice {
                 )));
             }
         }
-        one(ins[0].with_shape(self.sizes))
+        if self.drop.iter().any(|axis| self.sizes.get(axis) != Some(&1)) {
+            return Err(OpError::shape(format!("slice: a dropped axis of {} does not have one element", self.sizes)));
+        }
+        one(ins[0].with_shape(self.drop.remove_from(&self.sizes)))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         self.sizes.rank()
@@ -202,7 +207,7 @@ impl Primitive for Slice {
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError> {
         let Some(g) = cx.grads[0] else { return Ok(smallvec::smallvec![None]) };
         let zeros = e.fill(cx.ins[0], 0.0)?;
-        let back = e.one(ops::UpdateSlice { steps: self.steps }.into(), &[zeros, g], cx.scalars)?;
+        let back = e.one(ops::UpdateSlice { steps: self.steps, drop: self.drop }.into(), &[zeros, g], cx.scalars)?;
         Ok(smallvec::smallvec![Some(back)])
     }
     fn cost(&self, _: &[TensorType], _: &[TensorType]) -> Cost {
@@ -211,8 +216,8 @@ impl Primitive for Slice {
     fn samples(dtype: DType) -> Vec<Sample> {
         slice_cases()
             .into_iter()
-            .map(|(shape, sizes, starts, steps)| {
-                let op = Slice { sizes: Shape::new(sizes), steps: Steps::new(steps) };
+            .map(|(shape, sizes, starts, steps, drop)| {
+                let op = Slice { sizes: Shape::new(sizes), steps: Steps::new(steps), drop: AxisSet::of(drop) };
                 let starts: Vec<Scalar> = starts.iter().map(|&s| Scalar::I64(s)).collect();
                 Sample::new(op, &[input(dtype, shape, Domain::Any)]).with(&starts)
             })
@@ -220,15 +225,20 @@ impl Primitive for Slice {
     }
 }
 
-/// (shape, sizes, starts, steps), shared with `update_slice`.
-#[allow(clippy::type_complexity)]
-pub(super) fn slice_cases() -> Vec<(&'static [usize], &'static [usize], &'static [i64], &'static [i64])> {
+type SliceCase = (&'static [usize], &'static [usize], &'static [i64], &'static [i64], &'static [usize]);
+
+/// (shape, sizes, starts, steps, dropped axes), shared with `update_slice`.
+pub(super) fn slice_cases() -> Vec<SliceCase> {
     vec![
-        (&[5], &[2], &[1], &[1]),
-        (&[5, 6], &[2, 3], &[1, 0], &[2, 2]),
-        (&[5, 6], &[5, 6], &[4, 0], &[-1, 1]),
-        (&[4, 3, 2], &[1, 3, 1], &[2, 2, 1], &[1, -1, 1]),
-        (&[4], &[0], &[0], &[1]),
-        (&[], &[], &[], &[]),
+        (&[5], &[2], &[1], &[1], &[]),
+        (&[5, 6], &[2, 3], &[1, 0], &[2, 2], &[]),
+        (&[5, 6], &[5, 6], &[4, 0], &[-1, 1], &[]),
+        (&[4, 3, 2], &[1, 3, 1], &[2, 2, 1], &[1, -1, 1], &[]),
+        (&[4, 3, 2], &[1, 3, 1], &[2, 2, 1], &[1, -1, 1], &[0]),
+        (&[4, 3, 2], &[1, 3, 1], &[2, 0, 1], &[1, 1, 1], &[0, 2]),
+        (&[5], &[1], &[3], &[1], &[0]),
+        (&[4, 0], &[1, 0], &[1, 0], &[1, 1], &[0]),
+        (&[4], &[0], &[0], &[1], &[]),
+        (&[], &[], &[], &[], &[]),
     ]
 }

@@ -5,7 +5,7 @@ use gt_ir::ops::PutMode;
 use gt_ir::{DType, Scalar};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyInt, PyTuple};
 
 use super::{PyTensor, named_pair};
 use crate::args::{self, Operand};
@@ -53,6 +53,10 @@ fn scatter_mode(reduce: Option<&str>) -> PyResult<PutMode> {
 impl PyTensor {
     fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         mark(py);
+        if index.is_exact_instance_of::<PyInt>() {
+            let one = [gt_client::Index::Int(index.extract()?)];
+            return self.t.index(&one).or_raise().map(|t| self.like(t));
+        }
         let index = crate::index::parse(index)?;
         self.t.index(&index).or_raise().map(|t| self.like(t))
     }
