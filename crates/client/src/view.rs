@@ -157,6 +157,30 @@ impl Tensor {
         self.assign_uniform(new)
     }
 
+    /// [`Tensor::assign`] of several tensors by one write: all of them, or, when something failed, none. Untracked.
+    pub(crate) fn assign_all(tensors: &[&Tensor], new: &[Tensor]) -> Result<()> {
+        if tensors.iter().any(|t| t.0.view.is_some()) {
+            return tensors.iter().zip(new).try_for_each(|(t, new)| t.assign(new));
+        }
+        let mut olds: Vec<Tensor> = Vec::with_capacity(tensors.len());
+        for t in tensors {
+            t.check_writable()?;
+            olds.push(Tensor::from_value(t.value()?, History::None));
+        }
+        let ins: Vec<&Tensor> = olds.iter().chain(new).collect();
+        let kept = Tensor::apply(gt_ir::ops::Write {}.into(), &ins, &[])?;
+        for (t, kept) in tensors.iter().zip(&kept) {
+            let value = kept.value()?;
+            let version = t.0.cell.write(value.clone(), t.0.quiet);
+            let mut state = t.0.state.lock();
+            let old = std::mem::replace(&mut state.value, value);
+            state.version = version;
+            drop(state);
+            drop(old);
+        }
+        Ok(())
+    }
+
     /// [`Tensor::assign`] of the same number everywhere, which may be written to one place several times.
     pub(crate) fn assign_uniform(&self, new: &Tensor) -> Result<()> {
         self.check_writable()?;

@@ -8,9 +8,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use gt_engine::{Done, Engine, Memory, Run, Ticket, Value};
+use gt_engine::{Done, Engine, Memory, Run, Sink, Ticket, Value};
 use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
-use gt_plan::{Immediates, Plan, Slot, Step, StepKind};
+use gt_plan::{Immediates, Plan, Role, Slot, Step, StepKind};
 use smallvec::SmallVec;
 
 use crate::alloc::Allocator;
@@ -42,7 +42,7 @@ pub struct CpuProgram {
     steps: Vec<Prepared>,
 }
 
-enum Prepared {
+pub(crate) enum Prepared {
     Fused(Box<Fused>),
     /// The payload of the run it takes, if it is an upload.
     Single {
@@ -90,48 +90,15 @@ impl Engine for CpuEngine {
     }
 
     fn prepare(&mut self, plan: Arc<Plan>) -> CpuProgram {
-        let mut uploads =
-            (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect::<Vec<_>>();
-        uploads.sort_unstable();
-        let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
-        let steps = plan
-            .steps
-            .iter()
-            .map(|step| match fused_space(&plan, step) {
-                Some(space) => Prepared::Fused(Box::new(Fused::compile(&plan, step, space))),
-                None => Prepared::Single { payload: payload_of(step.instrs[0]) },
-            })
-            .collect();
+        let steps = prepare_steps(&plan);
         CpuProgram { plan, steps }
     }
 
     fn submit(&mut self, program: &Arc<CpuProgram>, run: Run<CpuBuffer>) -> Box<dyn Ticket> {
         let plan = &*program.plan;
         let mut slots = std::mem::take(&mut self.slots);
-        bind(plan, run.inputs, &mut slots);
         let cx = Context { plan, immediates: &run.immediates, allocator: &self.allocator, pool: &self.pool };
-        for (step, prepared) in plan.steps.iter().zip(&program.steps) {
-            match prepared {
-                Prepared::Fused(fused) => run_fused(&cx, step, fused, &mut slots),
-                Prepared::Single { payload } => {
-                    let instr = step.instrs[0];
-                    if matches!(plan.instrs[instr as usize].op, Op::Write(_)) {
-                        write(plan, instr, &mut slots, &*run.sink);
-                    } else {
-                        run_single(&cx, step, *payload, &mut slots);
-                    }
-                }
-            }
-            for &slot in &step.publish {
-                if let Some(value) = &slots[slot as usize] {
-                    run.sink.publish(slot, value.clone());
-                }
-            }
-            for &slot in &step.drops {
-                slots[slot as usize] = None;
-            }
-        }
-        slots.clear();
+        run_steps(&cx, &program.steps, run.inputs, &mut slots, &*run.sink);
         self.slots = slots;
         Box::new(Done)
     }
@@ -147,6 +114,52 @@ impl Engine for CpuEngine {
     }
 }
 
+/// The steps of a plan made ready.
+pub(crate) fn prepare_steps(plan: &Plan) -> Vec<Prepared> {
+    let uploads: Vec<usize> =
+        (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect();
+    let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
+    let prepare = |step: &Step| match fused_space(plan, step) {
+        Some(space) => Prepared::Fused(Box::new(Fused::compile(plan, step, space))),
+        None => Prepared::Single { payload: payload_of(step.instrs[0]) },
+    };
+    plan.steps.iter().map(prepare).collect()
+}
+
+/// Runs every step of a plan; `slots` is memory to work with, empty again afterwards.
+pub(crate) fn run_steps(
+    cx: &Context<'_>,
+    steps: &[Prepared],
+    inputs: Vec<Value<CpuBuffer>>,
+    slots: &mut Vec<Option<Value<CpuBuffer>>>,
+    sink: &dyn Sink<CpuBuffer>,
+) {
+    let plan = cx.plan;
+    bind(plan, inputs, slots);
+    for (step, prepared) in plan.steps.iter().zip(steps) {
+        match prepared {
+            Prepared::Fused(fused) => run_fused(cx, step, fused, slots),
+            Prepared::Single { payload } => {
+                let instr = step.instrs[0];
+                if matches!(plan.instrs[instr as usize].op, Op::Write(_)) {
+                    write(plan, instr, slots, sink);
+                } else {
+                    run_single(cx, step, *payload, slots);
+                }
+            }
+        }
+        for &slot in &step.publish {
+            if let Some(value) = &slots[slot as usize] {
+                sink.publish(slot, value.clone());
+            }
+        }
+        for &slot in &step.drops {
+            slots[slot as usize] = None;
+        }
+    }
+    slots.clear();
+}
+
 /// The space of a step that tile programs run: also of one that the planner left single.
 fn fused_space(plan: &Plan, step: &Step) -> Option<gt_ir::Shape> {
     if let StepKind::Fused { space } = &step.kind {
@@ -154,30 +167,10 @@ fn fused_space(plan: &Plan, step: &Step) -> Option<gt_ir::Shape> {
     }
     let instr = &plan.instrs[step.instrs[0] as usize];
     let shape_of = |id: TensorId| plan.types[id.0 as usize].shape;
-    match &instr.op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Fill(_) => {
-            Some(shape_of(instr.outs[0]))
-        }
-        Op::Reduce(_) => Some(shape_of(instr.ins[0])),
-        Op::Iota(_)
-        | Op::Random(_)
-        | Op::Upload(_)
-        | Op::ArgReduce(_)
-        | Op::Scan(_)
-        | Op::Sort(_)
-        | Op::Matmul(_)
-        | Op::Reshape(_)
-        | Op::Permute(_)
-        | Op::Broadcast(_)
-        | Op::Slice(_)
-        | Op::UpdateSlice(_)
-        | Op::Pad(_)
-        | Op::Concat(_)
-        | Op::Take(_)
-        | Op::Put(_)
-        | Op::Gather(_)
-        | Op::Scatter(_)
-        | Op::Write(_) => None,
+    match gt_plan::role(&instr.op) {
+        Role::Elementwise => Some(shape_of(instr.outs[0])),
+        Role::Reduction => Some(shape_of(instr.ins[0])),
+        Role::Single => None,
     }
 }
 
@@ -337,7 +330,7 @@ fn run_single(cx: &Context<'_>, step: &Step, payload: usize, slots: &mut Slots) 
 
 /// All or nothing: with a poisoned new value the cells keep their old ones. An old value may be gone when the step that
 /// made its new one took its storage over; it is then not needed (PLAN-3).
-fn write(plan: &Plan, instr: u32, slots: &mut Slots, sink: &dyn gt_engine::Sink<CpuBuffer>) {
+fn write(plan: &Plan, instr: u32, slots: &mut Slots, sink: &dyn Sink<CpuBuffer>) {
     let instr = &plan.instrs[instr as usize];
     let (old, new) = instr.ins.split_at(instr.ins.len() / 2);
     let poison = new.iter().find_map(|id| poison_of(slots, id.0 as Slot)).cloned();

@@ -13,7 +13,9 @@
 
 mod alloc;
 mod buffer;
+mod composite;
 mod engine;
+mod expansion;
 mod fused;
 pub mod kernels;
 mod layout;

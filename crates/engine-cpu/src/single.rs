@@ -17,14 +17,14 @@ use crate::engine::Context;
 use crate::fused::Slots;
 use crate::kernels::{self, Dst, Src};
 
-type Results = SmallVec<[CpuBuffer; 2]>;
+pub(crate) type Results = SmallVec<[CpuBuffer; 2]>;
 
 /// One step with all it needs.
-struct Single<'a> {
-    cx: &'a Context<'a>,
-    step: &'a Step,
-    instr: &'a Instr,
-    scalars: &'a [Scalar],
+pub(crate) struct Single<'a> {
+    pub cx: &'a Context<'a>,
+    pub step: &'a Step,
+    pub instr: &'a Instr,
+    pub scalars: &'a [Scalar],
 }
 
 /// Computes the results of a step's instruction. Its inputs are there and not poisoned.
@@ -88,12 +88,15 @@ pub(crate) fn run(
         Op::Fill(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Reduce(_) => {
             unreachable!("{} runs as a fused step", instr.op.display_name())
         }
+        Op::Attention(_) | Op::AttentionGrad(_) | Op::CrossEntropy(_) | Op::CrossEntropyGrad(_) | Op::Update(_) => {
+            single.composite(slots)
+        }
         Op::Write(_) => unreachable!("the engine runs writes itself"),
     }
 }
 
 impl Single<'_> {
-    fn operand<'s>(&self, slots: &'s Slots, i: usize) -> &'s CpuBuffer {
+    pub(crate) fn operand<'s>(&self, slots: &'s Slots, i: usize) -> &'s CpuBuffer {
         match &slots[self.instr.ins[i].0 as usize] {
             Some(Ok(buffer)) => buffer,
             Some(Err(_)) | None => panic!("input {i} of {} is not there", self.instr.op.display_name()),
@@ -109,11 +112,11 @@ impl Single<'_> {
             .collect()
     }
 
-    fn out_type(&self, i: usize) -> TensorType {
+    pub(crate) fn out_type(&self, i: usize) -> TensorType {
         self.cx.plan.types[self.instr.outs[i].0 as usize]
     }
 
-    fn fresh(&self, ty: TensorType) -> Result<CpuBuffer, Failure> {
+    pub(crate) fn fresh(&self, ty: TensorType) -> Result<CpuBuffer, Failure> {
         Ok(CpuBuffer { storage: Arc::new(self.cx.allocator.allocate(ty.bytes())?), layout: Layout::packed(ty) })
     }
 
@@ -131,7 +134,7 @@ impl Single<'_> {
     }
 
     /// The first operand with a part of it changed by a kernel (SINGLE-1).
-    fn update(
+    pub(crate) fn update(
         &self,
         slots: &mut Slots,
         kernel: impl FnOnce(&[Src], Dst) -> Result<(), Failure>,
@@ -156,7 +159,7 @@ impl Single<'_> {
         Ok(smallvec![copy])
     }
 
-    fn packed_copy(&self, buffer: &CpuBuffer) -> Result<CpuBuffer, Failure> {
+    pub(crate) fn packed_copy(&self, buffer: &CpuBuffer) -> Result<CpuBuffer, Failure> {
         let copy = self.fresh(buffer.layout.ty())?;
         let src = Src { ptr: buffer.storage.ptr(), layout: buffer.layout };
         kernels::copy(self.cx.pool, src, Dst { ptr: copy.storage.ptr(), layout: copy.layout });

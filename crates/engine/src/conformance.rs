@@ -17,7 +17,7 @@ mod table;
 mod values;
 
 pub use fusion::{fused_chains, fused_random_programs, fused_reductions};
-pub use gradient::{Eager, check_gradients};
+pub use gradient::check_gradients;
 pub use plans::{Built, Collector, Grouping, Outcome, PlanBuilder, run_plan, single_plan, start, upload, within};
 pub use semantics::semantics;
 pub use table::{op_table, special_values_of_rows};

@@ -10,6 +10,7 @@
 #![allow(clippy::result_large_err)]
 
 pub mod conformance;
+mod eager;
 mod engine;
 mod late;
 mod null;
@@ -17,6 +18,7 @@ pub mod numbers;
 mod reference;
 mod stepwise;
 
+pub use eager::Eager;
 pub use engine::{Buffer, Done, Engine, Memory, Run, Sink, Ticket, Value};
 pub use late::Late;
 pub use null::{Null, NullBuffer};

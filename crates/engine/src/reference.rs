@@ -15,9 +15,10 @@ mod reduce;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gt_ir::{Bytes, Failure, FailureKind, HostTensor, Op, Scalar, TensorType};
+use gt_ir::{Bytes, Failure, FailureKind, HostTensor, Op, Scalar, TensorType, Val};
 use gt_plan::Plan;
 
+use crate::eager::Eager;
 use crate::engine::{Buffer, Done, Engine, Memory, Run, Ticket};
 use crate::numbers;
 use crate::stepwise::{self, StepwiseProgram};
@@ -61,7 +62,20 @@ pub fn evaluate(
         Op::Scatter(op) => one(index::scatter(op, ins[0], ins[1], ins[2])?),
         // All inputs are good here; keeping the old values when one is not is the engine's part.
         Op::Write(_) => ins[ins.len() / 2..].iter().map(|&t| t.clone()).collect(),
+        Op::Attention(_) | Op::AttentionGrad(_) | Op::CrossEntropy(_) | Op::CrossEntropyGrad(_) | Op::Update(_) => {
+            expanded(op, ins, scalars)?
+        }
     })
+}
+
+/// A composite is what its expansion is.
+fn expanded(op: &Op, ins: &[&HostTensor], scalars: &[Scalar]) -> Result<Vec<HostTensor>, Failure> {
+    let composite = op.composite().ok_or_else(|| Failure::new(FailureKind::Internal, "a primitive has no expansion"))?;
+    let mut eager = Eager::new();
+    let vals: Vec<Val> = ins.iter().map(|&t| eager.put(t.clone())).collect();
+    let outs = composite.expand(&vals, scalars, &mut eager);
+    let outs = outs.map_err(|e| eager.take_failure().unwrap_or_else(|| Failure::new(FailureKind::Internal, e.to_string())))?;
+    Ok(outs.iter().map(|&v| eager.get(v).clone()).collect())
 }
 
 /// The reference engine. It is done when `submit` returns.

@@ -13,6 +13,7 @@
 
 pub mod attr;
 pub mod codec;
+mod composite;
 mod dtype;
 mod error;
 mod failure;
@@ -30,6 +31,7 @@ mod shape;
 pub mod text;
 mod window;
 
+pub use composite::Composite;
 pub use dtype::DType;
 pub use error::OpError;
 pub use failure::{Failure, FailureKind};

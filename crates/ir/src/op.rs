@@ -5,7 +5,7 @@ use crate::codec::Reader;
 use crate::hash::StreamHasher;
 use crate::ops::*;
 use crate::text::Parser;
-use crate::{DType, OpError, Primitive, Sample};
+use crate::{Composite, DType, OpError, Primitive, Sample};
 
 /// How an op's attributes lie in [`Op`]: in place, or behind a pointer where they are many bytes. Ops are moved
 /// several times on their way into the stream, and most of them are small.
@@ -15,7 +15,10 @@ macro_rules! place {
 }
 
 macro_rules! table {
-    ($($code:literal $name:ident $text:literal $($place:ident)?),* $(,)?) => {
+    (
+        $($code:literal $name:ident $text:literal $($place:ident)?),* ;
+        composites: $($composite:ident),* $(,)?
+    ) => {
         /// An op with its attributes.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
@@ -57,6 +60,14 @@ macro_rules! table {
             #[inline]
             pub fn primitive(&self) -> &dyn Primitive {
                 match self { $(Op::$name(op) => { let op: &$name = op; op }),* }
+            }
+
+            /// The expansion, if the op is one that has one.
+            pub fn composite(&self) -> Option<&dyn Composite> {
+                match self {
+                    $(Op::$composite(op) => Some(op),)*
+                    _ => None,
+                }
             }
 
             /// Appends the wire code and the attributes.
@@ -125,6 +136,12 @@ table! {
     42 Gather "gather",
     43 Scatter "scatter",
     50 Write "write",
+    60 Attention "attention",
+    61 AttentionGrad "attention_grad",
+    62 CrossEntropy "cross_entropy",
+    63 CrossEntropyGrad "cross_entropy_grad",
+    64 Update "update";
+    composites: Attention, AttentionGrad, CrossEntropy, CrossEntropyGrad, Update,
 }
 
 // A window moves its instructions around: what every one of them carries stays small.
@@ -147,6 +164,7 @@ impl Op {
             Op::Reduce(op) => op.kind.name(),
             Op::ArgReduce(op) => op.kind.name(),
             Op::Scan(op) => op.kind.name(),
+            Op::Update(op) => op.kind.name(),
             other => other.kind().name(),
         }
     }

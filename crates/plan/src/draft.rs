@@ -52,7 +52,7 @@ pub(crate) fn slot(id: TensorId) -> Slot {
 
 /// Which part an op can play in a fused step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// Computes each element of its output from the same element of its inputs.
     Elementwise,
     /// Folds axes of its input.
@@ -62,7 +62,7 @@ pub(crate) enum Role {
 }
 
 /// The role of an op. Written out for every op, so that a new one does not compile until it is answered.
-pub(crate) fn role(op: &Op) -> Role {
+pub fn role(op: &Op) -> Role {
     match op {
         Op::Fill(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) => Role::Elementwise,
         Op::Reduce(_) => Role::Reduction,
@@ -71,5 +71,7 @@ pub(crate) fn role(op: &Op) -> Role {
         Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) => Role::Single,
         Op::UpdateSlice(_) | Op::Pad(_) | Op::Concat(_) => Role::Single,
         Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => Role::Single,
+        Op::Attention(_) | Op::AttentionGrad(_) | Op::CrossEntropy(_) | Op::CrossEntropyGrad(_) => Role::Single,
+        Op::Update(_) => Role::Single,
     }
 }

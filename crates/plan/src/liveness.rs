@@ -7,7 +7,7 @@
 //!
 //! Views share their source's buffer; that is the engine's to know, so last uses are counted by slot alone.
 
-use gt_ir::{Op, TensorId};
+use gt_ir::{Instr, Op, TensorId};
 
 use crate::draft::{Draft, slot};
 use crate::fuse::{Grouping, space};
@@ -82,13 +82,18 @@ fn ends(draft: &Draft, uses: &[Uses], steps: &[Step], at: usize) -> (Vec<Slot>, 
     (takes, drops)
 }
 
-/// Whether `later` is the write of a single pair that replaces `old` by what step `at` defines.
+/// Whether `later` is a write that replaces `old`, once, by values that step `at` defines, all of them.
 fn is_write_back(draft: &Draft, uses: &[Uses], later: &Step, old: Slot, at: usize) -> bool {
     let instr = &draft.instrs[later.instrs[0] as usize];
-    matches!(instr.op, Op::Write(_))
-        && instr.ins.len() == 2
-        && slot(instr.ins[0]) == old
-        && uses[instr.ins[1].0 as usize].defined == at as u32
+    matches!(instr.op, Op::Write(_)) && replaces_once(instr, old, |new| uses[new as usize].defined == at as u32)
+}
+
+/// Whether a write reads `old` as one of its old values only, and all its new values pass `here`: it then needs old ones only
+/// when the step that was to make the new ones failed as a whole.
+pub(crate) fn replaces_once(write: &Instr, old: Slot, here: impl Fn(Slot) -> bool) -> bool {
+    let (olds, news) = write.ins.split_at(write.ins.len() / 2);
+    let reads = write.ins.iter().filter(|id| slot(**id) == old).count();
+    reads == 1 && olds.iter().any(|id| slot(*id) == old) && news.iter().all(|id| here(slot(*id)))
 }
 
 /// What a step makes, publishes, and drops of its own.

@@ -3,8 +3,8 @@
 //! PLAN-1: every slot is defined before it is used; slots below `inputs` are bound by the run.
 //! PLAN-2: steps run in order; a step reads only inputs and the `outs` of earlier steps.
 //! PLAN-3: a slot in `takes` is read by no later step, so its buffer may be overwritten by this one, if nobody
-//! else holds it and once nothing in the step can fail any more. The one exception is a later `write` of a
-//! single pair whose new value this step defines: it needs the old value only when this step failed.
+//! else holds it and once nothing in the step can fail any more. The one exception is a later `write` all
+//! of whose new values this step defines: it needs the old values only when this step failed.
 //! PLAN-4: `drops` of all steps together name every slot exactly once, except those that outlive the window.
 
 use gt_ir::{Instr, Scalar, Shape, SiteId, TensorType, WindowHash};

@@ -3,6 +3,7 @@
 use gt_ir::{Op, broadcast};
 
 use crate::draft::{Role, role, slot};
+use crate::liveness::replaces_once;
 use crate::{Plan, Slot, Step, StepKind, fuse};
 
 /// Checks PLAN-1 to PLAN-4 and FUSE-1 to FUSE-3; says what is broken.
@@ -112,9 +113,7 @@ fn verify_takes(plan: &Plan, defined_by: &[Option<usize>], live: &[bool]) -> Res
                     let reader = &plan.steps[last];
                     let instr = &plan.instrs[reader.instrs[0] as usize];
                     matches!(instr.op, Op::Write(_))
-                        && instr.ins.len() == 2
-                        && slot(instr.ins[0]) == s
-                        && defined_by[instr.ins[1].0 as usize] == Some(at)
+                        && replaces_once(instr, s, |new| defined_by[new as usize] == Some(at))
                         && reader.drops.contains(&s)
                 }
                 _ => false,

@@ -14,6 +14,8 @@ mod generator;
 mod host;
 mod index;
 mod join;
+mod nn;
+mod safetensors;
 mod site;
 mod tensor;
 mod wait;
@@ -33,9 +35,11 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::register(m)?;
     create::register(m)?;
     join::register(m)?;
+    nn::register(m)?;
     generator::register(m)?;
     autograd::register(m)?;
     dlpack::register(m)?;
     debug::register(m)?;
+    safetensors::register(m)?;
     Ok(())
 }

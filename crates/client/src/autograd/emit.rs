@@ -3,6 +3,7 @@
 use gt_ir::{Emit, Op, OpError, Scalar, TensorType, Val};
 use smallvec::SmallVec;
 
+use super::grad_enabled;
 use crate::error::Error;
 use crate::tensor::Tensor;
 
@@ -27,6 +28,12 @@ impl Scratch {
 
 impl Emit for Scratch {
     fn emit(&mut self, op: Op, ins: &[Val], scalars: &[Scalar]) -> Result<SmallVec<[Val; 2]>, OpError> {
+        // What is differentiated again has to be spelled out: gradients of composites have no rule of their own.
+        if grad_enabled()
+            && let Some(composite) = op.composite()
+        {
+            return composite.expand(ins, scalars, self);
+        }
         let result = {
             let tensors: SmallVec<[&Tensor; 3]> = ins.iter().map(|&v| self.get(v)).collect();
             Tensor::apply(op, &tensors, scalars)

@@ -238,7 +238,12 @@ impl Draft<'_> {
             | Op::Put(_)
             | Op::Gather(_)
             | Op::Scatter(_)
-            | Op::Write(_) => {
+            | Op::Write(_)
+            | Op::Attention(_)
+            | Op::AttentionGrad(_)
+            | Op::CrossEntropy(_)
+            | Op::CrossEntropyGrad(_)
+            | Op::Update(_) => {
                 unreachable!("{} is never fused", instr.op.display_name())
             }
         }

@@ -10,9 +10,13 @@
 #![allow(clippy::needless_range_loop)]
 
 mod arg_reduce;
+mod attention;
+mod attention_grad;
+mod attention_tiles;
 pub mod bench;
 mod copy;
 mod create;
+mod cross_entropy;
 mod gemm;
 mod index;
 mod matmul;
@@ -22,16 +26,21 @@ mod pack;
 mod random;
 mod scan;
 mod sort;
+mod update;
 
 pub use arg_reduce::arg_reduce;
+pub use attention::{Attention, attention};
+pub use attention_grad::{AttentionGrads, attention_grad};
 pub use copy::copy;
 pub use create::{fill, iota};
+pub use cross_entropy::{cross_entropy, cross_entropy_grad};
 pub use index::{gather, put, scatter, take};
 pub use matmul::matmul;
 pub use movement::{concat, pad, update_slice};
 pub use random::random;
 pub use scan::scan;
 pub use sort::sort;
+pub use update::update;
 
 use gt_ir::{DType, MAX_RANK, Scalar};
 

@@ -1,6 +1,8 @@
 //! The ops, one family a file. To add one, see `docs/adding-an-op.md`.
 
+mod attention;
 mod create;
+mod cross_entropy;
 mod elementwise;
 mod index;
 mod matmul;
@@ -8,10 +10,13 @@ mod movement;
 mod reduce;
 mod scan;
 mod sort;
+mod update;
 mod view;
 mod write;
 
+pub use attention::{Attention, AttentionGrad};
 pub use create::{Fill, Iota, Random, RandomKind, Upload};
+pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use elementwise::{Binary, Cast, Compare, Select, Side, Unary};
 pub use index::{Gather, Put, PutMode, Scatter, Take};
 pub use matmul::Matmul;
@@ -19,6 +24,7 @@ pub use movement::{Concat, Pad, UpdateSlice};
 pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
 pub use scan::{Scan, ScanKind};
 pub use sort::Sort;
+pub use update::{Update, UpdateKind};
 pub use view::{Broadcast, Permute, Reshape, Slice, inverse_permutation};
 pub use write::Write;
 

@@ -1,0 +1,64 @@
+//! Composites for which there is no kernel: their expansion runs as a plan inside the step. Rare, so it is planned on the
+//! spot and thrown away.
+
+use std::sync::Arc;
+
+use gt_engine::{Sink, Value};
+use gt_ir::{Failure, FailureKind, Instr, Scalar};
+use gt_plan::{Canonicalizer, Immediates, PlanOptions, Slot};
+use parking_lot::Mutex;
+
+use crate::buffer::CpuBuffer;
+use crate::engine::{Context, prepare_steps, run_steps};
+
+/// Keeps what a plan publishes.
+#[derive(Default)]
+struct Kept(Mutex<Vec<(Slot, Value<CpuBuffer>)>>);
+
+impl Sink<CpuBuffer> for Kept {
+    fn publish(&self, slot: Slot, value: Value<CpuBuffer>) {
+        self.0.lock().push((slot, value));
+    }
+    fn write_skipped(&self, _: Arc<Failure>) {}
+}
+
+fn internal(message: impl ToString) -> Failure {
+    Failure::new(FailureKind::Internal, message.to_string())
+}
+
+/// The results of a composite on these inputs.
+pub(crate) fn run(
+    cx: &Context<'_>,
+    instr: &Instr,
+    scalars: &[Scalar],
+    ins: &[CpuBuffer],
+) -> Result<Vec<CpuBuffer>, Failure> {
+    let types: Vec<_> = ins.iter().map(|b| b.layout.ty()).collect();
+    let expansion = gt_plan::expand(&instr.op, &types, scalars)
+        .ok_or_else(|| internal(format!("{} has no expansion", instr.op.display_name())))?
+        .map_err(internal)?;
+    let operand = |id| expansion.inputs.iter().position(|&i| i == id);
+    let mut canonicalizer = Canonicalizer::default();
+    let canonical =
+        canonicalizer.run(&expansion.window, |id| operand(id).map(|i| types[i])).map_err(internal)?;
+    let plan = gt_plan::build(&expansion.window, canonical, PlanOptions::default()).map_err(internal)?;
+    let steps = prepare_steps(&plan);
+    let immediates = Immediates::of(&expansion.window);
+    let inputs = canonical.inputs.iter().filter_map(|&id| operand(id)).map(|i| Ok(ins[i].clone())).collect();
+    let (sink, mut slots) = (Kept::default(), Vec::new());
+    let inner = Context { plan: &plan, immediates: &immediates, allocator: cx.allocator, pool: cx.pool };
+    run_steps(&inner, &steps, inputs, &mut slots, &sink);
+    let published = sink.0.into_inner();
+    let result = |id| {
+        if let Some(i) = operand(id) {
+            return Ok(ins[i].clone());
+        }
+        let found = published.iter().find(|(slot, _)| canonical.id(*slot) == id).map(|(_, value)| value.clone());
+        match found {
+            Some(Ok(buffer)) => Ok(buffer),
+            Some(Err(failure)) => Err((*failure).clone()),
+            None => Err(internal(format!("the expansion of {} lost a result", instr.op.display_name()))),
+        }
+    };
+    expansion.outs.iter().map(|&id| result(id)).collect()
+}

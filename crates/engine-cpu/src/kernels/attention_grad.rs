@@ -1,0 +1,221 @@
+//! Gradients of attention, from the log-sum-exps that the forward pass saved: weights are made again block by block.
+//!
+//! With weights `p = exp(s - lse)` and `dp = grad vᵀ`: `ds = p · (dp - Σ grad · out) · scale`; then `dq = ds k`,
+//! `dk = dsᵀ q`, `dv = pᵀ grad`.
+//!
+//! ATTENTION-4: one thread does all that shares a key head, its heads and their blocks in order, so each gradient has one
+//! writer and one order of sums.
+
+use super::attention::{Attention, Problem};
+use super::attention_tiles::*;
+use super::gemm::{Gemm, Matrix};
+use super::microkernel::Kernels;
+use super::{Dst, Src, split};
+use crate::math::exp_f32;
+use crate::pool::Pool;
+
+/// Where the gradients of an [`Attention`] go: shaped as what they are the gradients of, with any strides.
+#[derive(Clone, Copy)]
+pub struct AttentionGrads {
+    /// Of `q`.
+    pub q: Dst,
+    /// Of `k`.
+    pub k: Dst,
+    /// Of `v`.
+    pub v: Dst,
+}
+
+/// The gradients of `x` from the gradient of its result; `out` and `lse` are what [`attention`](super::attention) gave.
+pub fn attention_grad(pool: &Pool, x: &Attention, out: Src, lse: Src, grad: Src, to: AttentionGrads) {
+    attention_grad_with(pool, x, [out, lse, grad], to, f32::kernels());
+}
+
+/// [`attention_grad`] with these tiles.
+pub(super) fn attention_grad_with(
+    pool: &Pool,
+    x: &Attention,
+    given: [Src; 3],
+    to: AttentionGrads,
+    kernels: &Kernels<f32>,
+) {
+    let p = Problem::new(x);
+    let units = p.batch * p.key_heads;
+    if units == 0 {
+        return;
+    }
+    let given = given.map(|x| View::read(&x));
+    let to = [to.q, to.k, to.v].map(|x| View::write(&x));
+    let work = p.scores() * (3 * p.d + 2 * p.e + EXP_COST) * p.sharing();
+    let grain = if work * units < WORTH_SHARING { units } else { (WORTH_SHARING / 8).div_ceil(work.max(1)) };
+    split(pool, units, grain, &|range| {
+        for unit in range {
+            // SAFETY: KERNEL-3, and each unit has its own heads of the results.
+            unsafe { key_head(kernels, &p, unit / p.key_heads, unit % p.key_heads, given, to) };
+        }
+    });
+}
+
+/// All that shares one key head.
+unsafe fn key_head(
+    kernels: &Kernels<f32>,
+    p: &Problem,
+    batch: usize,
+    key_head: usize,
+    [out, lse, grad]: [View; 3],
+    [to_q, to_k, to_v]: [View; 3],
+) {
+    let (to_k, to_v) = (to_k.rows(batch, key_head, 0), to_v.rows(batch, key_head, 0));
+    let wide = p.queries.min(BLOCK).next_multiple_of(LANES);
+    let (ld_d, ld_e) = (row_space(p.d), row_space(p.e));
+    // Sums are kept in the results themselves where their columns are neighbours.
+    let apart = |x: &Matrix<f32>, ld: usize| if x.column == 1 { 0 } else { p.keys * ld };
+    let sizes = [
+        wide * p.d,
+        wide * p.e,
+        BLOCK * wide,
+        BLOCK.max(p.e) * wide,
+        if p.mask.is_some() { BLOCK * wide } else { 0 },
+        2 * wide,
+        BLOCK * ld_d,
+        BLOCK * ld_e,
+        BLOCK * ld_d,
+        BLOCK * ld_e,
+        BLOCK * ld_d,
+        apart(&to_k, ld_d),
+        apart(&to_v, ld_e),
+    ];
+    with_scratch(sizes, |scratch| {
+        let [turned_q, turned_grad, weights, slopes, masks, columns, near_q, near_grad, near_k, near_v, dq, dk, dv] = scratch;
+        let dk = if to_k.column == 1 { to_k } else { packed(dk, ld_d) };
+        let dv = if to_v.column == 1 { to_v } else { packed(dv, ld_e) };
+        let dq = packed(dq, ld_d);
+        // SAFETY: KERNEL-3 for the operands; the scratch holds what `sizes` says.
+        unsafe {
+            clear(dk, p.keys, p.d);
+            clear(dv, p.keys, p.e);
+            for head in key_head * p.sharing()..(key_head + 1) * p.sharing() {
+                for i in (0..p.queries).step_by(BLOCK) {
+                    let count = p.block(i);
+                    let wide = count.next_multiple_of(LANES);
+                    let (shift, delta) = (columns, columns.add(wide));
+                    let (q, grad) = (p.q.rows(batch, head, i), grad.rows(batch, head, i));
+                    turn(kernels, q, count, p.d, wide, turned_q);
+                    run(&Scale { x: turned_q, len: wide * p.d, by: p.scale });
+                    turn(kernels, grad, count, p.e, wide, turned_grad);
+                    turn(kernels, out.rows(batch, head, i), count, p.e, wide, slopes);
+                    run(&Columns { a: turned_grad, b: slopes, depth: p.e, wide, sums: delta });
+                    for l in 0..wide {
+                        let lse = if l < count { *at(lse.rows(batch, head, i), l).ptr } else { 0.0 };
+                        // A query that sees nothing: every weight becomes zero.
+                        *shift.add(l) = if lse == f32::NEG_INFINITY { f32::INFINITY } else { lse };
+                    }
+                    let q = near(q, count, p.d, near_q);
+                    let grad = near(grad, count, p.e, near_grad);
+                    clear(dq, count, p.d);
+                    for (j, pair) in p.pairs(i) {
+                        let k = near(p.k.rows(batch, key_head, j), pair.keys, p.d, near_k);
+                        let v = near(p.v.rows(batch, key_head, j), pair.keys, p.e, near_v);
+                        pair.scores(kernels, p.d, k, turned_q, weights);
+                        pair.scores(kernels, p.e, v, turned_grad, slopes);
+                        let mask = p.mask_of(kernels, [batch, head], i, j, &pair, masks);
+                        run(&Slopes { pair, weights, slopes, mask, shift, delta, scale: p.scale });
+                        pair.over_queries(kernels, p.e, weights, grad, at(dv, j));
+                        pair.over_queries(kernels, p.d, slopes, q, at(dk, j));
+                        pair.over_keys(kernels, p.d, slopes, k, dq, true);
+                    }
+                    copy_rows(dq, to_q.rows(batch, head, i), count, p.d);
+                }
+            }
+            if to_k.column != 1 {
+                copy_rows(dk, to_k, p.keys, p.d);
+            }
+            if to_v.column != 1 {
+                copy_rows(dv, to_v, p.keys, p.e);
+            }
+        }
+    });
+}
+
+/// Fills rows with zeros.
+unsafe fn clear(x: Matrix<f32>, rows: usize, width: usize) {
+    for i in 0..rows {
+        // SAFETY: the caller's rows, whose columns are neighbours.
+        unsafe { std::slice::from_raw_parts_mut(at(x, i).ptr, width).fill(0.0) };
+    }
+}
+
+/// The sums of `a · b` down each column.
+struct Columns {
+    a: *const f32,
+    b: *const f32,
+    depth: usize,
+    wide: usize,
+    sums: *mut f32,
+}
+
+impl Pass for Columns {
+    #[inline(always)]
+    unsafe fn run(&self) {
+        for c in (0..self.wide).step_by(LANES) {
+            // SAFETY: lanes of these columns, inside what the caller handed over.
+            unsafe {
+                let mut sum = [0.0; LANES];
+                for p in 0..self.depth {
+                    let (a, b) = (load(self.a.add(p * self.wide + c)), load(self.b.add(p * self.wide + c)));
+                    for l in 0..LANES {
+                        sum[l] += a[l] * b[l];
+                    }
+                }
+                store(self.sums.add(c), sum);
+            }
+        }
+    }
+}
+
+/// Turns scores into weights, and the gradients of weights into those of products of queries and keys.
+struct Slopes {
+    pair: Pair,
+    weights: *mut f32,
+    slopes: *mut f32,
+    /// Null, or added to the scores.
+    mask: *const f32,
+    shift: *const f32,
+    delta: *const f32,
+    scale: f32,
+}
+
+impl Pass for Slopes {
+    #[inline(always)]
+    unsafe fn run(&self) {
+        let wide = self.pair.wide;
+        for j in 0..self.pair.keys {
+            for c in (self.pair.first_column(j)..wide).step_by(LANES) {
+                let at = j * wide + c;
+                // SAFETY: lanes of a row, inside what the caller handed over.
+                unsafe {
+                    let (mut w, mut s) = (load(self.weights.add(at)), load(self.slopes.add(at)));
+                    let (shift, delta) = (load(self.shift.add(c)), load(self.delta.add(c)));
+                    if !self.mask.is_null() {
+                        let mask = load(self.mask.add(at));
+                        for l in 0..LANES {
+                            w[l] += mask[l];
+                        }
+                    }
+                    for l in 0..LANES {
+                        w[l] = exp_f32(w[l] - shift[l]);
+                        s[l] = w[l] * (s[l] - delta[l]) * self.scale;
+                    }
+                    if self.pair.diagonal && j > c {
+                        for l in 0..LANES {
+                            let hidden = l < j - c;
+                            w[l] = if hidden { 0.0 } else { w[l] };
+                            s[l] = if hidden { 0.0 } else { s[l] };
+                        }
+                    }
+                    store(self.weights.add(at), w);
+                    store(self.slopes.add(at), s);
+                }
+            }
+        }
+    }
+}
