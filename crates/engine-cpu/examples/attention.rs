@@ -37,16 +37,20 @@ impl Tensor {
 }
 
 fn main() {
-    println!("{:8} {:>7} {:>11} {:>7} {:>11} {:>7}  of the speed of products", "", "threads", "forward µs", "", "backward µs", "");
+    println!(
+        "{:8} {:>7} {:>11} {:>7} {:>11} {:>7}  of the speed of products",
+        "", "threads", "forward µs", "", "backward µs", ""
+    );
     for &(name, [b, h, g, t, d], causal) in SHAPES {
-        for threads in [1] {
+        for threads in [1, 2] {
             let pool = Pool::new(threads);
             let (q, k, v) = (Tensor::new([b, h, t, d]), Tensor::new([b, g, t, d]), Tensor::new([b, g, t, d]));
             let (mut out, grad) = (Tensor::new([b, h, t, d]), Tensor::new([b, h, t, d]));
             let mut lse = vec![0f32; b * h * t];
             let layout = Layout::packed(TensorType::new(DType::F32, &[b, h, t]));
             let lse = Dst { ptr: lse.as_mut_ptr().cast(), layout };
-            let (mut dq, mut dk, mut dv) = (Tensor::new([b, h, t, d]), Tensor::new([b, g, t, d]), Tensor::new([b, g, t, d]));
+            let (mut dq, mut dk, mut dv) =
+                (Tensor::new([b, h, t, d]), Tensor::new([b, g, t, d]), Tensor::new([b, g, t, d]));
             let x = Attention { q: q.src(), k: k.src(), v: v.src(), mask: None, scale: (d as f32).powf(-0.5), causal };
             let forward = seconds(|| attention(&pool, &x, out.dst(), lse));
             let saved = (out.src(), Src { ptr: lse.ptr, layout });

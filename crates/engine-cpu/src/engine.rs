@@ -44,10 +44,17 @@ pub struct CpuProgram {
 
 pub(crate) enum Prepared {
     Fused(Box<Fused>),
+    Single(Lone),
+}
+
+/// What is known of a step of one instruction before it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Lone {
     /// The payload of the run it takes, if it is an upload.
-    Single {
-        payload: usize,
-    },
+    pub payload: usize,
+    /// Whether a product is stored with its last two axes the other way round in memory, because all that read it turn
+    /// them: the gradients of weights end up packed.
+    pub turned: bool,
 }
 
 /// All that a step may use besides the values.
@@ -121,9 +128,34 @@ pub(crate) fn prepare_steps(plan: &Plan) -> Vec<Prepared> {
     let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
     let prepare = |step: &Step| match fused_space(plan, step) {
         Some(space) => Prepared::Fused(Box::new(Fused::compile(plan, step, space))),
-        None => Prepared::Single { payload: payload_of(step.instrs[0]) },
+        None => {
+            let instr = step.instrs[0];
+            Prepared::Single(Lone { payload: payload_of(instr), turned: is_turned(plan, instr) })
+        }
     };
     plan.steps.iter().map(prepare).collect()
+}
+
+/// Whether an instruction is a product that others read only with its last two axes swapped.
+fn is_turned(plan: &Plan, at: u32) -> bool {
+    let instr = &plan.instrs[at as usize];
+    let out = instr.outs[0];
+    if !matches!(instr.op, Op::Matmul(_)) || plan.live_outs.contains(&(out.0 as Slot)) {
+        return false;
+    }
+    let swaps = |reader: &gt_ir::Instr| match &reader.op {
+        Op::Permute(permute) => {
+            let rank = permute.perm.rank() as i64;
+            permute.perm.iter().enumerate().all(|(axis, &from)| match rank - axis as i64 {
+                1 => from == rank - 2,
+                2 => from == rank - 1,
+                _ => from == axis as i64,
+            })
+        }
+        _ => false,
+    };
+    let mut readers = plan.instrs[at as usize + 1..].iter().filter(|reader| reader.ins.contains(&out)).peekable();
+    readers.peek().is_some() && readers.all(swaps)
 }
 
 /// Runs every step of a plan; `slots` is memory to work with, empty again afterwards.
@@ -139,12 +171,12 @@ pub(crate) fn run_steps(
     for (step, prepared) in plan.steps.iter().zip(steps) {
         match prepared {
             Prepared::Fused(fused) => run_fused(cx, step, fused, slots),
-            Prepared::Single { payload } => {
+            Prepared::Single(lone) => {
                 let instr = step.instrs[0];
                 if matches!(plan.instrs[instr as usize].op, Op::Write(_)) {
                     write(plan, instr, slots, sink);
                 } else {
-                    run_single(cx, step, *payload, slots);
+                    run_single(cx, step, *lone, slots);
                 }
             }
         }
@@ -303,14 +335,14 @@ fn run_healthy_part(cx: &Context<'_>, step: &Step, slots: &mut Slots) {
     }
 }
 
-fn run_single(cx: &Context<'_>, step: &Step, payload: usize, slots: &mut Slots) {
+fn run_single(cx: &Context<'_>, step: &Step, lone: Lone, slots: &mut Slots) {
     let at = step.instrs[0];
     let instr = &cx.plan.instrs[at as usize];
     let poison = instr.ins.iter().find_map(|id| poison_of(slots, id.0 as Slot)).cloned();
     let outcome = match poison {
         Some(failure) => Err(failure),
         None => {
-            let work = || single::run(cx, step, instr, payload, slots);
+            let work = || single::run(cx, step, instr, lone, slots);
             match catch_unwind(AssertUnwindSafe(work)) {
                 Ok(Ok(results)) => Ok(results),
                 Ok(Err(failure)) => Err(cx.placed(at, failure, slots)),

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::Layout;
 use crate::buffer::CpuBuffer;
-use crate::engine::Context;
+use crate::engine::{Context, Lone};
 use crate::fused::Slots;
 use crate::kernels::{self, Dst, Src};
 
@@ -32,13 +32,13 @@ pub(crate) fn run(
     cx: &Context<'_>,
     step: &Step,
     instr: &Instr,
-    payload: usize,
+    lone: Lone,
     slots: &mut Slots,
 ) -> Result<Results, Failure> {
     let single = Single { cx, step, instr, scalars: cx.plan.scalars(step.instrs[0], cx.immediates) };
     let pool = cx.pool;
     match &instr.op {
-        Op::Upload(_) => single.upload(cx.immediates.uploads.get(payload)),
+        Op::Upload(_) => single.upload(cx.immediates.uploads.get(lone.payload)),
         Op::Reshape(op) => single.reshape(slots, &op.shape),
         Op::Permute(op) => single.view(slots, |layout| layout.permute(&op.perm)),
         Op::Broadcast(op) => single.view(slots, |layout| layout.broadcast(&op.shape)),
@@ -60,6 +60,7 @@ pub(crate) fn run(
             kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending);
             Ok(())
         }),
+        Op::Matmul(_) if lone.turned => single.turned_matmul(slots),
         Op::Matmul(_) => single.make(slots, |ins, outs| {
             kernels::matmul(pool, ins[0], ins[1], outs[0]);
             Ok(())
@@ -131,6 +132,26 @@ impl Single<'_> {
         let outs: SmallVec<[Dst; 2]> = results.iter().map(|b| Dst { ptr: b.storage.ptr(), layout: b.layout }).collect();
         kernel(&self.sources(slots), &outs)?;
         Ok(results)
+    }
+
+    /// A product stored with its last two axes swapped: that of the swapped operands, whose bits are the same (GEMM-1).
+    fn turned_matmul(&self, slots: &Slots) -> Result<Results, Failure> {
+        let swap = |layout: &Layout| {
+            let rank = layout.shape.rank();
+            let mut perm: Steps = (0..rank as i64).collect();
+            perm.swap(rank - 1, rank - 2);
+            layout.permute(&perm)
+        };
+        let ty = self.out_type(0);
+        let turned = swap(&Layout::packed(ty));
+        let mut result = self.fresh(turned.ty())?;
+        let [a, b] = [0, 1].map(|i| {
+            let buffer = self.operand(slots, i);
+            Src { ptr: buffer.storage.ptr(), layout: swap(&buffer.layout) }
+        });
+        kernels::matmul(self.cx.pool, b, a, Dst { ptr: result.storage.ptr(), layout: result.layout });
+        result.layout = swap(&result.layout);
+        Ok(smallvec![result])
     }
 
     /// The first operand with a part of it changed by a kernel (SINGLE-1).

@@ -37,8 +37,7 @@ impl Tensor {
         let rank = shape.len();
         let permuted = |order: &[usize]| {
             let stored: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
-            let back: Vec<i64> =
-                (0..rank).map(|axis| order.iter().position(|&o| o == axis).unwrap() as i64).collect();
+            let back: Vec<i64> = (0..rank).map(|axis| order.iter().position(|&o| o == axis).unwrap() as i64).collect();
             Layout::packed(TensorType::new(DType::F32, &stored)).permute(&Steps::new(&back))
         };
         let layout = match placed {
@@ -129,7 +128,13 @@ impl Case {
 
     fn inputs(&self) -> Inputs {
         let draw = |shape: [usize; 4], seed| values(shape.iter().product(), seed);
-        Inputs { q: draw(self.q(), 1), k: draw(self.k(), 2), v: draw(self.v(), 3), grad: draw(self.out(), 4), mask: None }
+        Inputs {
+            q: draw(self.q(), 1),
+            k: draw(self.k(), 2),
+            v: draw(self.v(), 3),
+            grad: draw(self.out(), 4),
+            mask: None,
+        }
     }
 }
 
@@ -144,8 +149,11 @@ fn run(case: &Case, x: &Inputs, placed: Placed, threads: usize) -> Results<f32> 
 
 fn run_masked(case: &Case, x: &Inputs, mask: Option<&Tensor>, placed: Placed, threads: usize) -> Results<f32> {
     let pool = Pool::new(threads);
-    let (q, k, v) =
-        (Tensor::new(&case.q(), placed, &x.q), Tensor::new(&case.k(), placed, &x.k), Tensor::new(&case.v(), placed, &x.v));
+    let (q, k, v) = (
+        Tensor::new(&case.q(), placed, &x.q),
+        Tensor::new(&case.k(), placed, &x.k),
+        Tensor::new(&case.v(), placed, &x.v),
+    );
     let grad = Tensor::new(&case.out(), placed, &x.grad);
     let blank = |shape: &[usize]| Tensor::new(shape, placed, &vec![7.0; shape.iter().product()]);
     let (mut out, mut lse) = (blank(&case.out()), blank(&case.lse()));
@@ -244,7 +252,8 @@ fn bits(results: &Results<f32>) -> Vec<Vec<u32>> {
 /// Lengths around blocks, groups and lanes; widths even and odd; heads alone and shared.
 fn cases() -> Vec<Case> {
     let mut out = Vec::new();
-    let lengths = [(1, 1), (7, 7), (64, 64), (65, 65), (130, 130), (1, 70), (5, 3), (66, 130), (130, 66), (70, 10), (17, 200)];
+    let lengths =
+        [(1, 1), (7, 7), (64, 64), (65, 65), (130, 130), (1, 70), (5, 3), (66, 130), (130, 66), (70, 10), (17, 200)];
     for (queries, keys) in lengths {
         for (heads, key_heads, d, e) in [(1, 1, 16, 16), (4, 2, 7, 33), (3, 3, 33, 1), (2, 1, 64, 40), (2, 2, 1, 5)] {
             for causal in [false, true] {
@@ -253,7 +262,17 @@ fn cases() -> Vec<Case> {
             }
         }
     }
-    out.push(Case { batch: 1, heads: 2, key_heads: 1, queries: 70, keys: 70, d: 300, e: 130, causal: true, scale: 0.1 });
+    out.push(Case {
+        batch: 1,
+        heads: 2,
+        key_heads: 1,
+        queries: 70,
+        keys: 70,
+        d: 300,
+        e: 130,
+        causal: true,
+        scale: 0.1,
+    });
     out
 }
 
@@ -330,7 +349,8 @@ fn a_mask_may_come_already_broadcast() {
 
 #[test]
 fn a_mask_of_a_triangle_is_causal() {
-    let case = Case { batch: 1, heads: 2, key_heads: 2, queries: 100, keys: 100, d: 16, e: 16, causal: true, scale: 1.0 };
+    let case =
+        Case { batch: 1, heads: 2, key_heads: 2, queries: 100, keys: 100, d: 16, e: 16, causal: true, scale: 1.0 };
     let mut x = case.inputs();
     let wanted = run(&case, &x, Placed::Packed, 1);
     let triangle = (0..100 * 100).map(|i| if i % 100 > i / 100 { f32::NEG_INFINITY } else { 0.0 }).collect();
@@ -438,13 +458,13 @@ fn gradients_are_slopes() {
     let step = 1.0 / 1024.0;
     let fields: [fn(&mut Inputs) -> &mut Vec<f32>; 3] = [|x| &mut x.q, |x| &mut x.k, |x| &mut x.v];
     for (field, wanted) in fields.iter().zip(&results[2..]) {
-        for i in 0..wanted.len() {
+        for (i, wanted) in wanted.iter().enumerate() {
             let (mut above, mut below) = (x.clone(), x.clone());
             field(&mut above)[i] += step;
             field(&mut below)[i] -= step;
             let run = (field(&mut above)[i] - field(&mut below)[i]) as f64;
             let slope = (loss(&above) - loss(&below)) / run;
-            assert!((slope - wanted[i]).abs() < 1e-5, "{slope} {}", wanted[i]);
+            assert!((slope - wanted).abs() < 1e-5, "{slope} {wanted}");
         }
     }
 }

@@ -143,8 +143,7 @@ impl SafetensorsFile {
     fn from_bytes(bytes: Bound<'_, PyBytes>) -> PyResult<Self> {
         let name = "the given data".to_owned();
         let content = bytes.as_bytes();
-        let (header, data_start) =
-            Self::parse(&name, content.len() as u64, |at, out| read_slice(content, at, out))?;
+        let (header, data_start) = Self::parse(&name, content.len() as u64, |at, out| read_slice(content, at, out))?;
         Ok(SafetensorsFile { name, source: Source::Memory(bytes.unbind()), header, data_start })
     }
 
@@ -216,10 +215,8 @@ fn _safetensors_header<'py>(
         let t = &tensor.get().t;
         let start = end;
         end += t.ty().bytes();
-        let info =
-            TensorInfo { dtype: stored_dtype(t.dtype()), shape: t.shape().to_vec(), data_offsets: (start, end) };
-        let (name, info) =
-            (serde_json::to_string(name).map_err(json)?, serde_json::to_string(&info).map_err(json)?);
+        let info = TensorInfo { dtype: stored_dtype(t.dtype()), shape: t.shape().to_vec(), data_offsets: (start, end) };
+        let (name, info) = (serde_json::to_string(name).map_err(json)?, serde_json::to_string(&info).map_err(json)?);
         entries.push(format!("{name}:{info}"));
     }
     let mut header = format!("{{{}}}", entries.join(","));

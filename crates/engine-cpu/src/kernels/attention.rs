@@ -134,8 +134,8 @@ unsafe fn queries(kernels: &Kernels<f32>, p: &Problem, [batch, head]: [usize; 2]
     let wide = count.next_multiple_of(LANES);
     let ld = row_space(p.e);
     let masks = if p.mask.is_some() { BLOCK * wide } else { 0 };
-    let sizes = [wide * p.d, BLOCK * wide, masks, BLOCK * row_space(p.d), BLOCK * ld, BLOCK * ld, 3 * wide];
-    with_scratch(sizes, |[q, scores, masks, near_k, near_v, sums, columns]| {
+    let sizes = [wide * p.d, BLOCK * wide, masks, BLOCK * ld, BLOCK * ld, 3 * wide];
+    with_scratch(sizes, |[q, scores, masks, space_v, sums, columns]| {
         let (max, total, factor) = (columns, columns.wrapping_add(wide), columns.wrapping_add(2 * wide));
         let sums = packed(sums, ld);
         // SAFETY: KERNEL-3 for the operands; the scratch holds what `sizes` says.
@@ -146,14 +146,13 @@ unsafe fn queries(kernels: &Kernels<f32>, p: &Problem, [batch, head]: [usize; 2]
             std::slice::from_raw_parts_mut(total, wide).fill(0.0);
             for (j, pair) in p.pairs(i) {
                 let key_head = head / p.sharing();
-                let k = near(p.k.rows(batch, key_head, j), pair.keys, p.d, near_k);
-                pair.scores(kernels, p.d, k, q, scores);
+                pair.scores(kernels, p.d, p.k.rows(batch, key_head, j), q, scores);
                 let mask = p.mask_of(kernels, [batch, head], i, j, &pair, masks);
                 run(&Softmax { pair, scores, mask, max, total, factor });
                 if j > 0 {
                     run(&Rescale { sums, rows: count, width: p.e, factor });
                 }
-                let v = near(p.v.rows(batch, key_head, j), pair.keys, p.e, near_v);
+                let v = gathered(p.v.rows(batch, key_head, j), pair.keys, p.e, space_v);
                 pair.over_keys(kernels, p.e, scores, v, sums, j > 0);
             }
             let (out, lse) = (results.0.rows(batch, head, i), results.1.rows(batch, head, i));

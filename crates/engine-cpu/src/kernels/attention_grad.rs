@@ -79,13 +79,13 @@ unsafe fn key_head(
         BLOCK * ld_d,
         BLOCK * ld_e,
         BLOCK * ld_d,
-        BLOCK * ld_e,
         BLOCK * ld_d,
         apart(&to_k, ld_d),
         apart(&to_v, ld_e),
     ];
     with_scratch(sizes, |scratch| {
-        let [turned_q, turned_grad, weights, slopes, masks, columns, near_q, near_grad, near_k, near_v, dq, dk, dv] = scratch;
+        let [turned_q, turned_grad, weights, slopes, masks, columns, space_q, space_grad, space_k, dq, dk, dv] =
+            scratch;
         let dk = if to_k.column == 1 { to_k } else { packed(dk, ld_d) };
         let dv = if to_v.column == 1 { to_v } else { packed(dv, ld_e) };
         let dq = packed(dq, ld_d);
@@ -109,12 +109,12 @@ unsafe fn key_head(
                         // A query that sees nothing: every weight becomes zero.
                         *shift.add(l) = if lse == f32::NEG_INFINITY { f32::INFINITY } else { lse };
                     }
-                    let q = near(q, count, p.d, near_q);
-                    let grad = near(grad, count, p.e, near_grad);
+                    let q = gathered(q, count, p.d, space_q);
+                    let grad = gathered(grad, count, p.e, space_grad);
                     clear(dq, count, p.d);
                     for (j, pair) in p.pairs(i) {
-                        let k = near(p.k.rows(batch, key_head, j), pair.keys, p.d, near_k);
-                        let v = near(p.v.rows(batch, key_head, j), pair.keys, p.e, near_v);
+                        let k = gathered(p.k.rows(batch, key_head, j), pair.keys, p.d, space_k);
+                        let v = p.v.rows(batch, key_head, j);
                         pair.scores(kernels, p.d, k, turned_q, weights);
                         pair.scores(kernels, p.e, v, turned_grad, slopes);
                         let mask = p.mask_of(kernels, [batch, head], i, j, &pair, masks);
@@ -214,6 +214,58 @@ impl Pass for Slopes {
                     }
                     store(self.weights.add(at), w);
                     store(self.slopes.add(at), s);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_ir::DType;
+
+    use super::super::attention::attention_with;
+    use super::super::microkernel::tables_f32;
+    use super::super::testing::{Tensor, values};
+    use super::*;
+    use crate::simd::testing::at_every_level;
+
+    /// Out, log-sum-exp and the three gradients with these tiles.
+    fn both(kernels: &Kernels<f32>, [queries, keys, d, e]: [usize; 4], causal: bool, masked: bool) -> Vec<Vec<f64>> {
+        let draw = |shape: &[usize], seed| {
+            let values: Vec<f64> = values(shape.iter().product(), seed).iter().map(|&x| x as f64).collect();
+            Tensor::new(DType::F32, shape, &values)
+        };
+        let (q, k, v) = (draw(&[1, 4, queries, d], 1), draw(&[1, 2, keys, d], 2), draw(&[1, 2, keys, e], 3));
+        let (grad, mask) = (draw(&[1, 4, queries, e], 4), draw(&[queries, keys], 5));
+        let (mut out, mut lse) = (grad.clone(), draw(&[1, 4, queries], 6));
+        let (mut dq, mut dk, mut dv) = (q.clone(), k.clone(), v.clone());
+        let mask = masked.then(|| mask.src());
+        let x = Attention { q: q.src(), k: k.src(), v: v.src(), mask, scale: 0.4, causal };
+        let pool = Pool::new(1);
+        attention_with(&pool, &x, out.dst(), lse.dst(), kernels);
+        let to = AttentionGrads { q: dq.dst(), k: dk.dst(), v: dv.dst() };
+        attention_grad_with(&pool, &x, [out.src(), lse.src(), grad.src()], to, kernels);
+        [out, lse, dq, dk, dv].iter().map(|x| x.values()).collect()
+    }
+
+    #[test]
+    fn instruction_sets_give_the_same_bits() {
+        for shape in [[1, 1, 1, 1], [9, 70, 7, 20], [64, 64, 16, 16], [130, 130, 33, 40], [70, 20, 64, 3]] {
+            for (causal, masked) in [(false, false), (true, false), (true, true)] {
+                let wanted = both(tables_f32()[0], shape, causal, masked);
+                for kernels in tables_f32() {
+                    // Products without a fused instruction round more often.
+                    let fused = kernels.width > 4 || cfg!(target_arch = "aarch64");
+                    for (level, got) in at_every_level(|| both(kernels, shape, causal, masked)) {
+                        let pairs = || got.iter().flatten().zip(wanted.iter().flatten());
+                        let same = if fused || tables_f32().len() == 1 {
+                            got == wanted
+                        } else {
+                            pairs().all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + b.abs()))
+                        };
+                        assert!(same, "{shape:?} {causal} {masked} width {} {level:?}", kernels.width);
+                    }
                 }
             }
         }

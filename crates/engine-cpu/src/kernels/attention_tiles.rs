@@ -24,7 +24,7 @@ pub(super) const GROUP: usize = 8;
 pub(super) const LANES: usize = 16;
 
 /// Multiplications (about 20 µs of them) below which everything stays on the calling thread.
-pub(super) const WORTH_SHARING: usize = 1 << 20;
+pub(super) const WORTH_SHARING: usize = 600_000;
 
 /// What an exponential costs, in multiplications.
 pub(super) const EXP_COST: usize = 16;
@@ -161,7 +161,14 @@ impl Pair {
             let e = Extents { m, n: self.wide - from, k };
             // SAFETY: the caller's operands; `from` is below `wide`, since keys on the diagonal are at most the queries.
             unsafe {
-                product(kernels, e, at(a, j), packed(b.add(from), self.wide), packed(c.add(j * self.wide + from), self.wide), false);
+                product(
+                    kernels,
+                    e,
+                    at(a, j),
+                    packed(b.add(from), self.wide),
+                    packed(c.add(j * self.wide + from), self.wide),
+                    false,
+                );
             }
         }
     }
@@ -170,7 +177,15 @@ impl Pair {
     ///
     /// # Safety
     /// The operands hold what the pair says, `x` packed, `b` and `c` with neighbouring columns.
-    pub unsafe fn over_keys(&self, kernels: &Kernels<f32>, n: usize, x: *mut f32, b: Matrix<f32>, c: Matrix<f32>, accumulate: bool) {
+    pub unsafe fn over_keys(
+        &self,
+        kernels: &Kernels<f32>,
+        n: usize,
+        x: *mut f32,
+        b: Matrix<f32>,
+        c: Matrix<f32>,
+        accumulate: bool,
+    ) {
         for (i, m) in self.groups(self.queries) {
             let k = if self.diagonal { (i + GROUP).min(self.keys) } else { self.keys };
             // SAFETY: the caller's operands.
@@ -208,7 +223,14 @@ pub(super) fn packed(ptr: *mut f32, width: usize) -> Matrix<f32> {
 }
 
 /// `c = a @ b` or `c += a @ b` without copies: everything lies in the first-level cache, or nearly.
-unsafe fn product(kernels: &Kernels<f32>, e: Extents, a: Matrix<f32>, b: Matrix<f32>, c: Matrix<f32>, accumulate: bool) {
+unsafe fn product(
+    kernels: &Kernels<f32>,
+    e: Extents,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    c: Matrix<f32>,
+    accumulate: bool,
+) {
     debug_assert!(b.column == 1 && c.column == 1);
     let columns = 2 * kernels.width;
     // Rows spread evenly over the fewest tiles.
@@ -236,13 +258,13 @@ unsafe fn product(kernels: &Kernels<f32>, e: Extents, a: Matrix<f32>, b: Matrix<
     }
 }
 
-/// The rows as products read them best: in place when they are near each other, else copied.
+/// The rows with neighbouring columns, as products read them: in place when they are so, else copied.
 ///
 /// # Safety
 /// `x` holds `count` rows of `width`, and `space` has room for [`row_space`] each.
-pub(super) unsafe fn near(x: Matrix<f32>, count: usize, width: usize, space: *mut f32) -> Matrix<f32> {
-    // Rows far apart fall on few sets of the cache.
-    if x.column == 1 && x.row.unsigned_abs() <= 2 * width {
+pub(super) unsafe fn gathered(x: Matrix<f32>, count: usize, width: usize, space: *mut f32) -> Matrix<f32> {
+    // Copies of rows that are merely far apart cost more than the cache misses they avoid: measured up to 8 KiB.
+    if x.column == 1 {
         return x;
     }
     let to = packed(space, row_space(width));
@@ -269,7 +291,8 @@ pub(super) unsafe fn copy_rows(from: Matrix<f32>, to: Matrix<f32>, count: usize,
                 std::ptr::copy_nonoverlapping(from_row, to_row, width);
             } else {
                 for j in 0..width {
-                    *to_row.wrapping_offset(j as isize * to.column) = *from_row.wrapping_offset(j as isize * from.column);
+                    *to_row.wrapping_offset(j as isize * to.column) =
+                        *from_row.wrapping_offset(j as isize * from.column);
                 }
             }
         }
@@ -280,7 +303,14 @@ pub(super) unsafe fn copy_rows(from: Matrix<f32>, to: Matrix<f32>, count: usize,
 ///
 /// # Safety
 /// `x` holds that much, and `to` has room for `depth * wide` elements.
-pub(super) unsafe fn turn(kernels: &Kernels<f32>, x: Matrix<f32>, count: usize, depth: usize, wide: usize, to: *mut f32) {
+pub(super) unsafe fn turn(
+    kernels: &Kernels<f32>,
+    x: Matrix<f32>,
+    count: usize,
+    depth: usize,
+    wide: usize,
+    to: *mut f32,
+) {
     let block = Block { from: x.ptr, across: x.row, along: x.column, count, depth };
     // SAFETY: the caller's.
     unsafe { panel(block, to, wide, kernels.transpose) };
