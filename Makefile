@@ -40,8 +40,8 @@ help: ## list the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
-demo: build ## build, install into .venv, train a small classifier
-	@"$(VENV_PYTHON)" examples/mlp.py --min-accuracy 0.95
+demo: build ## build, install into .venv, train a small Qwen3 on this repository's text, let it write
+	@"$(VENV_PYTHON)" examples/qwen3.py --size tiny --batch-size 16 --seq-len 128 --steps 800 --lr 6e-3 --max-loss 2.5 --sample "//! The "
 
 .PHONY: build
 build: $(VENV)/.maturin ## build the extension in release mode and install it into .venv

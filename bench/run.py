@@ -28,8 +28,9 @@ def parse(arguments):
 
 def measure(cx, rows, rounds, repeats):
     """The figures of every row, from whole passes over all of them."""
+    import report
+    import train_rows
     from measure import interleave
-    from report import figures
 
     turns, samples = {}, {row.name: [] for row in rows}
     for repeat in range(repeats):
@@ -39,7 +40,10 @@ def measure(cx, rows, rounds, repeats):
                 turns[row.name] = row.turns(cx)
             samples[row.name].append(interleave(turns[row.name], rounds))
     progress("")
-    return {row.name: figures(row, samples[row.name]) for row in rows}
+    return {
+        row.name: (train_rows if isinstance(row, train_rows.TrainRow) else report).figures(row, samples[row.name])
+        for row in rows
+    }
 
 
 def progress(text):
@@ -52,11 +56,38 @@ def progress(text):
 def choose(names):
     """The rows of these names; all, if there are none."""
     from rows import ROWS
+    from train_rows import TRAIN_ROWS
 
-    known = {row.name: row for row in ROWS}
+    known = {row.name: row for row in [*ROWS, *TRAIN_ROWS]}
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"no row is called {', '.join(unknown)}; there are {', '.join(known)}")
-    return [known[name] for name in names] or ROWS
+    return [known[name] for name in names] or list(known.values())
+
+
+def tables(rows, results):
+    """The rows as tables: those about training have other columns."""
+    import report
+    from train_rows import TrainRow, table
+
+    training = [row for row in rows if isinstance(row, TrainRow)]
+    others = [row for row in rows if not isinstance(row, TrainRow)]
+    parts = [report.table(others, results)] if others else []
+    return "\n\n".join(parts + ([table(training, results)] if training else []))
+
+
+def training_figures(cx, rows):
+    """Prints what the training rows tell beyond times: memory, and where GT's time goes. Gives it for the JSON."""
+    import train_rows
+
+    sizes = [row.size for row in rows if isinstance(row, train_rows.TrainRow) and row.steps]
+    content = {}
+    if "small" in sizes:
+        content["memory_bytes"] = held = train_rows.memory(cx)
+        print("peak memory of small, above the import: " + ", ".join(f"{n} {b / 1e9:.2f} GB" for n, b in held.items()))
+    if "gt" in cx.peers and sizes:
+        content["profile"] = [line for size in sizes for line in train_rows.profile(cx.peers["gt"], size)]
+        print("where GT's time goes\n" + "\n".join(content["profile"]))
+    return content
 
 
 def main(arguments=None):
@@ -84,7 +115,7 @@ def main(arguments=None):
 
     versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
     print(f"{content['machine']['cpu']}, {args.threads} threads; {versions}; commit {content['commit']}")
-    print(report.table(rows, results))
+    print(tables(rows, results))
     if "per_step" in content:
         counts = content["per_step"]
         print(f"round trips per train step: {counts['round_trips']:g} (reads written: {counts['reads']:g})")
@@ -93,11 +124,10 @@ def main(arguments=None):
         )
     for note in cx.notes:
         print(note)
+    content |= training_figures(cx, rows)
 
     if args.update_readme:
-        report.update_readme(
-            report.table(rows, results), f"{content['machine']['cpu']}, {args.threads} threads; {versions}"
-        )
+        report.update_readme(tables(rows, results), f"{content['machine']['cpu']}, {args.threads} threads; {versions}")
 
     day = datetime.datetime.now().strftime("%Y-%m-%d_%H%M%S")
     path = args.json or report.ROOT / "bench" / "results" / f"{day}.json"

@@ -13,19 +13,24 @@ from __future__ import annotations
 
 import atexit as _atexit
 import math as _math
+from typing import Any as _Any
 
 from gt import (
     _core,
     _functions,
     _methods,
+    amp,
     autograd,
     backends,
     cuda,
     debug,
     errors,
     linalg,
+    nn,
+    optim,
     random,
     return_types,
+    serialization,
     special,
     testing,
     utils,
@@ -34,6 +39,7 @@ from gt import (
 from gt._accepted import (
     are_deterministic_algorithms_enabled,
     channels_last,
+    compile,
     contiguous_format,
     get_float32_matmul_precision,
     get_num_interop_threads,
@@ -116,7 +122,9 @@ from gt._methods import *
 from gt._printing import get_printoptions, set_printoptions
 from gt._session import disconnect, gpu_workers
 from gt._size import Size
+from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
 from gt.errors import OutOfMemoryError, WorkerLost
+from gt.serialization import load, save
 from gt.version import __version__
 
 # Work that nobody will read is not waited for.
@@ -143,10 +151,12 @@ __all__ = [
     "Tensor",
     "WorkerLost",
     "__version__",
+    "amp",
     "arange",
     "are_deterministic_algorithms_enabled",
     "as_tensor",
     "asarray",
+    "autocast",
     "autograd",
     "backends",
     "bfloat16",
@@ -154,6 +164,7 @@ __all__ = [
     "can_cast",
     "cat",
     "channels_last",
+    "compile",
     "contiguous_format",
     "cuda",
     "debug",
@@ -179,6 +190,7 @@ __all__ = [
     "from_numpy",
     "full",
     "full_like",
+    "get_autocast_dtype",
     "get_default_dtype",
     "get_float32_matmul_precision",
     "get_num_interop_threads",
@@ -195,19 +207,24 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_tensor",
     "linalg",
     "linspace",
+    "load",
     "long",
     "manual_seed",
     "meshgrid",
+    "models",
     "nan",
     "newaxis",
+    "nn",
     "no_grad",
     "ones",
     "ones_like",
+    "optim",
     "pi",
     "preserve_format",
     "promote_types",
@@ -221,7 +238,10 @@ __all__ = [
     "randperm",
     "result_type",
     "return_types",
+    "save",
     "seed",
+    "serialization",
+    "set_autocast_dtype",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",
@@ -246,3 +266,12 @@ __all__ = [
 ]
 __all__ += _functions.__all__
 __all__ += _methods.__all__
+
+
+def __getattr__(name: str) -> _Any:
+    # Ready-made models are loaded when they are asked for: most programs have their own.
+    if name == "models":
+        import importlib
+
+        return importlib.import_module("gt.models")
+    raise AttributeError(f"module 'gt' has no attribute '{name}'")

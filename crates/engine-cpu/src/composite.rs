@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use gt_ir::ops::Update;
-use gt_ir::{DType, Failure, Op};
+use gt_ir::{DType, Failure, Op, Steps, TensorType};
 use gt_plan::Slot;
 use smallvec::{SmallVec, smallvec};
 
 use crate::Layout;
 use crate::buffer::CpuBuffer;
 use crate::expansion;
-use crate::fused::Slots;
-use crate::kernels::{self, Dst, Src};
+use crate::fused::{Slots, convert};
+use crate::kernels::{self, Attention, AttentionGrads, Dst, Src};
 use crate::single::{Results, Single};
 
 fn src(buffer: &CpuBuffer) -> Src {
@@ -29,6 +29,8 @@ impl Single<'_> {
         match &self.instr.op {
             Op::CrossEntropy(_) if dtype == DType::F32 => self.cross_entropy(slots),
             Op::CrossEntropyGrad(_) if dtype == DType::F32 => self.cross_entropy_grad(slots),
+            Op::Attention(op) if dtype != DType::F64 => self.attention(slots, op),
+            Op::AttentionGrad(op) if dtype != DType::F64 => self.attention_grad(slots, op),
             Op::Update(op) if matches!(dtype, DType::F32 | DType::F64) => self.update_tensors(slots, op),
             _ => {
                 let ins: Vec<CpuBuffer> = (0..self.instr.ins.len()).map(|i| self.operand(slots, i).clone()).collect();
@@ -63,6 +65,76 @@ impl Single<'_> {
             let logits = Src { ptr: out.ptr, layout: out.layout };
             kernels::cross_entropy_grad(self.cx.pool, logits, ins[1], ins[2], ins[3], out, ignore)
         })
+    }
+
+    /// What is attended, in f32.
+    fn attended(
+        &self,
+        slots: &Slots,
+        causal: bool,
+        masked: bool,
+        held: &mut Vec<CpuBuffer>,
+    ) -> Result<Attention, Failure> {
+        let mut operand = |i: usize| -> Result<Src, Failure> {
+            let wide = self.widened(self.operand(slots, i))?;
+            held.push(wide);
+            Ok(src(&held[held.len() - 1]))
+        };
+        let (q, k, v) = (operand(0)?, operand(1)?, operand(2)?);
+        let mask = if masked { Some(operand(3)?) } else { None };
+        Ok(Attention { q, k, v, mask, scale: self.scalars[0].as_f64() as f32, causal })
+    }
+
+    fn attention(&self, slots: &Slots, op: &gt_ir::ops::Attention) -> Result<Results, Failure> {
+        let mut held = Vec::new();
+        let attended = self.attended(slots, op.causal, op.masked, &mut held)?;
+        let out = self.heads_inside(self.out_type(0))?;
+        let log = self.fresh(self.out_type(1))?;
+        kernels::attention(self.cx.pool, &attended, dst(&out), dst(&log));
+        Ok(smallvec![self.narrowed(out, 0)?, log])
+    }
+
+    fn attention_grad(&self, slots: &Slots, op: &gt_ir::ops::AttentionGrad) -> Result<Results, Failure> {
+        let mut held = Vec::new();
+        let attended = self.attended(slots, op.causal, op.masked, &mut held)?;
+        let n = 3 + op.masked as usize;
+        let [out, log, grad] = [n, n + 1, n + 2].map(|i| self.widened(self.operand(slots, i)));
+        let (out, log, grad) = (out?, log?, grad?);
+        let [q, k, v] = [0, 1, 2].map(|i| self.heads_inside(self.out_type(i)));
+        let (q, k, v) = (q?, k?, v?);
+        let to = AttentionGrads { q: dst(&q), k: dst(&k), v: dst(&v) };
+        kernels::attention_grad(self.cx.pool, &attended, src(&out), src(&log), src(&grad), to);
+        Ok(smallvec![self.narrowed(q, 0)?, self.narrowed(k, 1)?, self.narrowed(v, 2)?])
+    }
+
+    /// Room for `[b, h, t, e]` in f32, in memory `[b, t, h, e]`: what follows an attention joins its heads.
+    fn heads_inside(&self, ty: TensorType) -> Result<CpuBuffer, Failure> {
+        let swap = Steps::new(&[0, 2, 1, 3]);
+        let inside = Layout::packed(ty.with_dtype(DType::F32)).permute(&swap);
+        let room = self.fresh(inside.ty())?;
+        Ok(CpuBuffer { layout: room.layout.permute(&swap), ..room })
+    }
+
+    /// A half operand in f32; others as they are.
+    fn widened(&self, buffer: &CpuBuffer) -> Result<CpuBuffer, Failure> {
+        let Some(half) = convert::half(buffer.layout.dtype) else { return Ok(buffer.clone()) };
+        let packed = if buffer.layout.is_packed() { buffer.clone() } else { self.packed_copy(buffer)? };
+        let wide = self.fresh(packed.layout.ty().with_dtype(DType::F32))?;
+        let (n, from, to) = (packed.layout.shape.numel(), packed.first(), wide.storage.ptr());
+        // SAFETY: both have `n` elements, and the result is fresh.
+        unsafe { (half.widen)(n, to, from, from, from) };
+        Ok(wide)
+    }
+
+    /// A result in the dtype it is to have.
+    fn narrowed(&self, buffer: CpuBuffer, i: usize) -> Result<CpuBuffer, Failure> {
+        let ty = self.out_type(i);
+        let Some(half) = convert::half(ty.dtype) else { return Ok(buffer) };
+        let narrow = self.fresh(ty)?;
+        let (n, from, to) = (ty.numel(), buffer.storage.ptr(), narrow.storage.ptr());
+        // SAFETY: both have `n` elements, in the same order, and the result is fresh.
+        unsafe { (half.narrow)(n, to, from, from, from) };
+        Ok(CpuBuffer { layout: Layout { dtype: ty.dtype, ..buffer.layout }, ..narrow })
     }
 
     /// Updates parameters and states where they lie when nobody else holds them (SINGLE-1).

@@ -123,8 +123,7 @@ impl Engine for CpuEngine {
 
 /// The steps of a plan made ready.
 pub(crate) fn prepare_steps(plan: &Plan) -> Vec<Prepared> {
-    let uploads: Vec<usize> =
-        (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect();
+    let uploads: Vec<usize> = (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect();
     let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
     let prepare = |step: &Step| match fused_space(plan, step) {
         Some(space) => Prepared::Fused(Box::new(Fused::compile(plan, step, space))),

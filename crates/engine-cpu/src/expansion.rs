@@ -39,8 +39,7 @@ pub(crate) fn run(
         .map_err(internal)?;
     let operand = |id| expansion.inputs.iter().position(|&i| i == id);
     let mut canonicalizer = Canonicalizer::default();
-    let canonical =
-        canonicalizer.run(&expansion.window, |id| operand(id).map(|i| types[i])).map_err(internal)?;
+    let canonical = canonicalizer.run(&expansion.window, |id| operand(id).map(|i| types[i])).map_err(internal)?;
     let plan = gt_plan::build(&expansion.window, canonical, PlanOptions::default()).map_err(internal)?;
     let steps = prepare_steps(&plan);
     let immediates = Immediates::of(&expansion.window);

@@ -70,11 +70,13 @@ pub fn evaluate(
 
 /// A composite is what its expansion is.
 fn expanded(op: &Op, ins: &[&HostTensor], scalars: &[Scalar]) -> Result<Vec<HostTensor>, Failure> {
-    let composite = op.composite().ok_or_else(|| Failure::new(FailureKind::Internal, "a primitive has no expansion"))?;
+    let composite =
+        op.composite().ok_or_else(|| Failure::new(FailureKind::Internal, "a primitive has no expansion"))?;
     let mut eager = Eager::new();
     let vals: Vec<Val> = ins.iter().map(|&t| eager.put(t.clone())).collect();
     let outs = composite.expand(&vals, scalars, &mut eager);
-    let outs = outs.map_err(|e| eager.take_failure().unwrap_or_else(|| Failure::new(FailureKind::Internal, e.to_string())))?;
+    let outs =
+        outs.map_err(|e| eager.take_failure().unwrap_or_else(|| Failure::new(FailureKind::Internal, e.to_string())))?;
     Ok(outs.iter().map(|&v| eager.get(v).clone()).collect())
 }
 

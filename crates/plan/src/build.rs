@@ -6,7 +6,7 @@ use gt_ir::{Cost, SiteId, Window};
 
 use crate::draft::Draft;
 use crate::fuse::{self, Grouping};
-use crate::{Canonical, Immediates, Plan, PlanError, dead, liveness, sink};
+use crate::{Canonical, Immediates, Plan, PlanError, dead, liveness, sink, unbroadcast};
 
 /// How a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,10 +42,11 @@ pub fn build(window: &Window, canonical: &Canonical, options: PlanOptions) -> Re
 ///
 /// The passes, in order:
 /// 1. `infer`: everything after it asks for extents.
-/// 2. `dead`: before grouping, so that what is left out neither fills groups nor keeps chains apart.
-/// 3. `fuse`: before liveness, because a value that lives and dies inside a step needs no buffer.
-/// 4. `sink`: after grouping, which is greedy and cannot know where a value's readers will be.
-/// 5. `liveness`: last, since it needs the final order of reads.
+/// 2. `unbroadcast`: before `dead`, which drops the broadcasts that nobody reads then.
+/// 3. `dead`: before grouping, so that what is left out neither fills groups nor keeps chains apart.
+/// 4. `fuse`: before liveness, because a value that lives and dies inside a step needs no buffer.
+/// 5. `sink`: after grouping, which is greedy and cannot know where a value's readers will be.
+/// 6. `liveness`: last, since it needs the final order of reads.
 pub fn build_from(
     window: &Window,
     canonical: &Canonical,
@@ -53,6 +54,9 @@ pub fn build_from(
     known: Option<&Arc<Grouping>>,
 ) -> Result<Built, PlanError> {
     let mut draft = Draft::new(window, canonical)?;
+    if options.fusion {
+        unbroadcast::unbroadcast(&mut draft);
+    }
     if options.compiled {
         dead::drop_dead(&mut draft);
     }

@@ -1,4 +1,4 @@
-//! Pass 2, compiled plans only: leaves out instructions whose results nobody can see and that compute nothing.
+//! Pass 3, compiled plans only: leaves out instructions whose results nobody can see and that compute nothing.
 //!
 //! DEAD-1: arithmetic always runs, also when its result is dropped: `synchronize` promises that what was recorded has
 //! happened, and a program that times its work must find it done. What goes are views and constants.

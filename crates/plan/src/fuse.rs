@@ -1,4 +1,4 @@
-//! Pass 3: which instructions run as one step.
+//! Pass 4: which instructions run as one step.
 //!
 //! Greedy, in program order. Steps are appended to a list and never move, so "defined before" is a comparison of
 //! positions. An elementwise instruction joins a fused step of its own extents when every operand exists there:
@@ -6,11 +6,17 @@
 //! first with the latest of its producers (a chain stays in registers), then with the latest step of the same
 //! extents (independent work over the same extents shares one pass: the many small updates of an optimizer).
 //!
+//! A reduction of the last axes can be read in its own step (a norm, a softmax): rows are then whole in the loop. What is
+//! computed from its results alone has one element a row.
+//!
 //! FUSE-1: no step reads a slot of a later step.
 //! FUSE-2: all elementwise outputs of a fused step, and the inputs of its reductions, have the step's extents; its
-//! reductions fold the same axes, and nothing in the step reads their results.
+//! reductions fold the same axes. FUSE-4 has the one exception.
 //! FUSE-3: a step has at most [`MAX_INSTRS`] instructions and [`MAX_OUTS`] results.
+//! FUSE-4: where the reductions fold the last axes, keep them, and a row has at most [`Reduce::BLOCK`] elements, the step
+//! may read their results, and elementwise outputs may have the extents of the results instead ([`rows_of`]).
 
+use gt_ir::ops::Reduce;
 use gt_ir::{AxisSet, Instr, Op, Shape};
 
 use crate::draft::{Draft, Role, role};
@@ -28,6 +34,8 @@ const SIDE_BY_SIDE: usize = 1 << 16;
 pub struct Group {
     /// Whether the step is fused.
     pub fused: bool,
+    /// Whether its extents are too many for results to share a step without need.
+    pub wide: bool,
     /// Its instructions, ascending.
     pub instrs: Vec<u32>,
 }
@@ -45,9 +53,44 @@ impl Grouping {
     pub(crate) fn fits(&self, draft: &Draft) -> bool {
         self.groups.iter().filter(|g| g.fused).all(|group| {
             let space = space(draft, &draft.instrs[group.instrs[0] as usize]);
-            group.instrs.iter().all(|&i| self::space(draft, &draft.instrs[i as usize]) == space)
+            let rows = rows_inside(draft, group);
+            let fits = |&i: &u32| {
+                let own = self::space(draft, &draft.instrs[i as usize]);
+                own == space || (rows.is_some() && rows == Some(own))
+            };
+            let whole_rows = rows.is_none() || rows == rows_of_group(draft, group, &space);
+            (space.numel() > SIDE_BY_SIDE) == group.wide && whole_rows && group.instrs.iter().all(fits)
         })
     }
+}
+
+/// The extents of what reductions leave of `space`, if they fold whole rows that a step can hold and keep their axes (FUSE-4).
+pub fn rows_of(space: &Shape, axes: AxisSet, keepdim: bool) -> Option<Shape> {
+    let folded = axes.len();
+    let last = (space.rank() - folded..space.rank()).all(|a| axes.contains(a));
+    let len: usize = space[space.rank() - folded..].iter().product();
+    if !keepdim || !last || folded == 0 || len <= 1 || len > Reduce::BLOCK {
+        return None;
+    }
+    let mut rows = *space;
+    axes.iter().for_each(|a| rows[a] = 1);
+    Some(rows)
+}
+
+/// The extents of a group's row values, as its reductions have them, if it reads the results of one.
+fn rows_inside(draft: &Draft, group: &Group) -> Option<Shape> {
+    let reductions =
+        || group.instrs.iter().map(|&i| &draft.instrs[i as usize]).filter(|i| matches!(i.op, Op::Reduce(_)));
+    let read = |out: gt_ir::TensorId| group.instrs.iter().any(|&i| draft.instrs[i as usize].ins.contains(&out));
+    reductions().find(|r| read(r.outs[0])).map(|r| draft.ty(r.outs[0]).shape)
+}
+
+/// The same, worked out from the extents of the group.
+fn rows_of_group(draft: &Draft, group: &Group, space: &Shape) -> Option<Shape> {
+    group.instrs.iter().find_map(|&i| match &draft.instrs[i as usize].op {
+        Op::Reduce(reduce) => rows_of(space, reduce.axes, reduce.keepdim),
+        _ => None,
+    })
 }
 
 /// The extents an instruction would loop over in a fused step.
@@ -60,8 +103,10 @@ pub(crate) fn space(draft: &Draft, instr: &Instr) -> Shape {
 
 /// Every instruction a step of its own.
 pub(crate) fn separate(draft: &Draft) -> Grouping {
-    let alone =
-        |(at, instr): (usize, &Instr)| Group { fused: role(&instr.op) != Role::Single, instrs: vec![at as u32] };
+    let alone = |(at, instr): (usize, &Instr)| {
+        let wide = space(draft, instr).numel() > SIDE_BY_SIDE;
+        Group { fused: role(&instr.op) != Role::Single, wide, instrs: vec![at as u32] }
+    };
     let kept = draft.instrs.iter().enumerate().filter(|(at, _)| draft.kept[*at]);
     Grouping { groups: kept.map(alone).collect() }
 }
@@ -102,6 +147,8 @@ struct Open {
     space: Option<Shape>,
     /// The axes its reductions fold.
     axes: Option<AxisSet>,
+    /// The extents of their results, where the step may read them (FUSE-4).
+    rows: Option<Shape>,
     /// Slots that may have to be materialised: at most [`MAX_OUTS`].
     outs: usize,
 }
@@ -169,11 +216,17 @@ impl<'a> Fuser<'a> {
                 Place::Input | Place::Waiting(_) => {}
                 Place::Step(s) => {
                     // A step of other extents cannot hold the reader, so it must come after.
-                    let after = (self.steps[s as usize].space != Some(space)) as u32;
+                    let open = &self.steps[s as usize];
+                    let after = !(open.space == Some(space) || open.rows == Some(space)) as u32;
                     earliest = earliest.max(s + after);
                     producer = producer.max(Some(s));
                 }
-                Place::Folded(s) => earliest = earliest.max(s + 1),
+                Place::Folded(s) => {
+                    let open = &self.steps[s as usize];
+                    let inside = open.rows.is_some() && (open.space == Some(space) || open.rows == Some(space));
+                    earliest = earliest.max(s + !inside as u32);
+                    producer = producer.max(inside.then_some(s));
+                }
             }
         }
         let recent = self.latest.iter().find(|(s, _)| *s == space && s.numel() <= SIDE_BY_SIDE).map(|&(_, step)| step);
@@ -207,7 +260,7 @@ impl<'a> Fuser<'a> {
         let fills = ins.iter().filter(|id| matches!(self.places[id.0 as usize], Place::Waiting(_))).count();
         // Operands whose last reader this is need no buffer any more.
         let released = ins.iter().enumerate().filter(|(k, id)| {
-            self.places[id.0 as usize] == Place::Step(step)
+            matches!(self.places[id.0 as usize], Place::Step(s) | Place::Folded(s) if s == step)
                 && !ins[..*k].contains(id)
                 && !self.draft.outlives[id.0 as usize]
                 && self.readers[id.0 as usize] as usize == ins.iter().filter(|other| other == id).count()
@@ -218,7 +271,7 @@ impl<'a> Fuser<'a> {
     /// Starts a new step with an instruction.
     fn open(&mut self, at: usize, space: Option<Shape>) {
         let step = self.steps.len() as u32;
-        self.steps.push(Open { instrs: Vec::new(), space, axes: None, outs: 0 });
+        self.steps.push(Open { instrs: Vec::new(), space, axes: None, rows: None, outs: 0 });
         if let Some(space) = space {
             match self.latest.iter_mut().find(|(s, _)| *s == space) {
                 Some((_, latest)) => *latest = step,
@@ -236,7 +289,7 @@ impl<'a> Fuser<'a> {
             if let Place::Waiting(fill) = self.places[operand] {
                 self.place(fill as usize, step);
             }
-            if self.places[operand] == Place::Step(step) {
+            if matches!(self.places[operand], Place::Step(s) | Place::Folded(s) if s == step) {
                 self.readers[operand] -= 1;
                 if self.readers[operand] == 0 && !draft.outlives[operand] {
                     self.steps[step as usize].outs -= 1;
@@ -254,6 +307,9 @@ impl<'a> Fuser<'a> {
         open.instrs.push(at as u32);
         let folded = match &instr.op {
             Op::Reduce(reduce) => {
+                let rows = open.space.and_then(|space| rows_of(&space, reduce.axes, reduce.keepdim));
+                // One without the others' axes leaves results of other extents.
+                open.rows = if open.axes.is_none() { rows } else { open.rows.filter(|have| Some(*have) == rows) };
                 open.axes = Some(reduce.axes);
                 true
             }
@@ -271,7 +327,8 @@ impl<'a> Fuser<'a> {
         let close = |mut open: Open| {
             // A fill enters with its first consumer, after instructions that were recorded later.
             open.instrs.sort_unstable();
-            Group { fused: open.space.is_some(), instrs: open.instrs }
+            let wide = open.space.is_some_and(|space| space.numel() > SIDE_BY_SIDE);
+            Group { fused: open.space.is_some(), wide, instrs: open.instrs }
         };
         Grouping { groups: self.steps.into_iter().map(close).collect() }
     }

@@ -33,6 +33,7 @@ mod liveness;
 mod plan;
 mod sink;
 pub mod text;
+mod unbroadcast;
 mod verify;
 
 pub use build::{Built, PlanOptions, build, build_from};
@@ -41,6 +42,6 @@ pub use canonical::{Canonical, Canonicalizer};
 pub use draft::{Role, role};
 pub use error::PlanError;
 pub use expand::{Expansion, expand};
-pub use fuse::{Group, Grouping, MAX_INSTRS, MAX_OUTS};
+pub use fuse::{Group, Grouping, MAX_INSTRS, MAX_OUTS, rows_of};
 pub use plan::{Immediates, Plan, Slot, Step, StepKind};
 pub use verify::verify;

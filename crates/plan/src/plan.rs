@@ -58,7 +58,8 @@ pub enum StepKind {
     Single,
     /// Elementwise instructions (unary, binary, compare, select, cast, fill) whose outputs all have the extents
     /// `space`, and reductions of such outputs. Values from outside are broadcast to `space`. Reductions of one step
-    /// all reduce the same axes; nothing in the step reads a reduction's output. A step of one elementwise
+    /// all reduce the same axes; only where they are the last ones does the step read their outputs, and may then have
+    /// elementwise outputs of their extents too ([`crate::rows_of`]). A step of one elementwise
     /// instruction is fused too, so engines have a single path for them; a lone reduction may be `Fused` with
     /// its input coming from outside.
     Fused {

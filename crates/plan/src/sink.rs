@@ -1,4 +1,4 @@
-//! Pass 4: moves elementwise work down to the one step that reads it, where that saves memory traffic.
+//! Pass 5: moves elementwise work down to the one step that reads it, where that saves memory traffic.
 //!
 //! Grouping puts an instruction beside its producers as early as it can, so `silu(a @ b) * (c @ d)` would write the
 //! `silu` to memory before the second product and read it again after. Here a result that only one later step
@@ -124,7 +124,9 @@ impl<'a> Sinker<'a> {
             let out = instr.outs[0];
             let readers = self.readers(out);
             let leads = !readers.is_empty() && readers.iter().all(|r| cone.contains(r));
-            if leads && role(&instr.op) == Role::Elementwise && !self.draft.outlives[out.0 as usize] {
+            // Row values stay with the reduction they come from (FUSE-4).
+            let same = self.draft.ty(out).shape == self.draft.ty(self.draft.instrs[i as usize].outs[0]).shape;
+            if leads && same && role(&instr.op) == Role::Elementwise && !self.draft.outlives[out.0 as usize] {
                 cone.push(j);
             }
         }

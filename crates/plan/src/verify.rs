@@ -1,6 +1,6 @@
 //! Holds a plan to its invariants. Runs on every plan of a debug build and in the property tests.
 
-use gt_ir::{Op, broadcast};
+use gt_ir::{Op, Shape, TensorId, broadcast};
 
 use crate::draft::{Role, role, slot};
 use crate::liveness::replaces_once;
@@ -80,19 +80,26 @@ fn verify_fused(plan: &Plan, step: &Step, space: &gt_ir::Shape) -> Result<(), St
         return Err(format!("FUSE-3: {} instructions, {} results", step.instrs.len(), step.outs.len()));
     }
     let mut axes = None;
-    let mut folded = Vec::new();
+    // What reductions made, and what it can be read as.
+    let mut folded: Vec<(TensorId, Option<Shape>)> = Vec::new();
     for &i in &step.instrs {
         let instr = &plan.instrs[i as usize];
+        let shape = |id: &TensorId| plan.types[id.0 as usize].shape;
+        let rows = folded.iter().find_map(|(_, rows)| *rows);
         let fits = match (role(&instr.op), &instr.op) {
             (Role::Reduction, Op::Reduce(reduce)) => {
-                folded.push(instr.outs[0]);
-                *axes.get_or_insert(reduce.axes) == reduce.axes && plan.types[instr.ins[0].0 as usize].shape == *space
+                folded.push((instr.outs[0], fuse::rows_of(space, reduce.axes, reduce.keepdim)));
+                *axes.get_or_insert(reduce.axes) == reduce.axes && shape(&instr.ins[0]) == *space
             }
-            (Role::Elementwise, _) => plan.types[instr.outs[0].0 as usize].shape == *space,
+            (Role::Elementwise, _) => {
+                let own = shape(&instr.outs[0]);
+                own == *space || rows == Some(own)
+            }
             _ => false,
         };
-        let broadcasts = instr.ins.iter().all(|id| broadcast(&plan.types[id.0 as usize].shape, space) == Some(*space));
-        if !fits || !broadcasts || instr.ins.iter().any(|id| folded.contains(id)) {
+        let broadcasts = instr.ins.iter().all(|id| broadcast(&shape(id), space) == Some(*space));
+        let unreadable = |id: &TensorId| folded.iter().any(|(out, rows)| out == id && rows.is_none());
+        if !fits || !broadcasts || instr.ins.iter().any(unreadable) {
             return Err(format!("FUSE-2: {instr} does not belong"));
         }
     }

@@ -1,5 +1,19 @@
-"""What training code needs beside tensors: `gt.utils.checkpoint` trades time for memory."""
+"""What training code needs beside tensors.
 
-from gt.utils import checkpoint
+`gt.utils.checkpoint` trades time for memory, `gt.utils.safetensors` reads and writes weights, `gt.utils.tensorboard` draws
+curves.
+"""
 
-__all__ = ["checkpoint"]
+from typing import Any
+
+from gt.utils import checkpoint, safetensors
+
+__all__ = ["checkpoint", "safetensors", "tensorboard"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "tensorboard":
+        import importlib
+
+        return importlib.import_module("gt.utils.tensorboard")
+    raise AttributeError(f"module 'gt.utils' has no attribute '{name}'")

@@ -2,7 +2,8 @@
 
 CHECKPOINT-1: the forward pass is recorded as any other, then all of its tape is let go but the edges that leave it, so
 every tensor that the function uses gets its gradient: arguments, and what the function reaches by itself.
-CHECKPOINT-2: the second run draws the random numbers of the first, and leaves the thread's stream where it was.
+CHECKPOINT-2: the second run draws the random numbers of the first, and leaves the thread's stream where it was; it
+computes in the precision of the first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt._grad_mode import enable_grad
+from gt.amp.mode import current
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
@@ -53,6 +55,7 @@ class _Piece:
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool) -> None:
         self.call: tuple[Callable[..., Any], Any, Any] | None = (function, args, kwargs)
         self.random = _core.rng_state() if preserve_rng_state else None
+        self.precision = current()
         self.edges: list[Tensor] = []
         self.shapes: list[tuple[Any, ...]] = []
 
@@ -91,7 +94,8 @@ class _Piece:
             _core.set_rng_state_raw(*self.random)
         since = _core.tape_position()
         try:
-            _, tracked = self.run()
+            with self.precision:
+                _, tracked = self.run()
         finally:
             if self.random is not None:
                 _core.set_rng_state_raw(*now)

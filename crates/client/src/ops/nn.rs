@@ -63,8 +63,7 @@ impl Tensor {
         }
         let op = Update { kind: step.kind, states, centered: step.centered, maximize: step.maximize };
         let written: Vec<&Tensor> = step.params.iter().chain(step.states.iter().flatten()).collect();
-        let ins: Vec<&Tensor> =
-            step.params.iter().chain(step.grads).chain(step.states.iter().flatten()).collect();
+        let ins: Vec<&Tensor> = step.params.iter().chain(step.grads).chain(step.states.iter().flatten()).collect();
         let scalars: SmallVec<[Scalar; 6]> = step.scalars.iter().map(|&x| Scalar::F64(x)).collect();
         no_grad(|| {
             let new = Tensor::apply(op.into(), &ins, &scalars)?;

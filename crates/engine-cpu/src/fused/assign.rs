@@ -5,7 +5,7 @@ use gt_ir::{AxisSet, Shape, TensorType};
 use super::compile::{Draft, DraftOp, Spot};
 use super::kernel::TileType;
 use super::pairs::{self, Half, PairOp};
-use super::{Fused, Loops, Reduction, STAGGER, TILE, Take, TileOp};
+use super::{Fused, Level, Loops, Reduction, RowOp, STAGGER, TILE, Take, TileOp, Work};
 use crate::Layout;
 
 impl Draft<'_> {
@@ -20,12 +20,12 @@ impl Draft<'_> {
         }
         for at in 0..self.ops.len() {
             let second = self.ops[at];
-            let Some(kind) = second.pairable else { continue };
+            let (Some(kind), Work::Loop(_, level)) = (second.pairable, second.work) else { continue };
             let pick = (0..2).find_map(|side| {
                 let Spot::Reg(r) = second.operands[side] else { return None };
                 let maker = self.ops[..at].iter().position(|op| op.dst == Spot::Reg(r))?;
                 let first = self.ops[maker];
-                (readers[r] == 1).then_some(())?;
+                (readers[r] == 1 && matches!(first.work, Work::Loop(_, own) if own == level)).then_some(())?;
                 let first_kind = first.pairable?;
                 // The tile comes first, the constant second.
                 let swapped = self.is_constant(first.operands[0]);
@@ -41,7 +41,7 @@ impl Draft<'_> {
                 Some((maker, pairs::pair(first, second), [a, b, c]))
             });
             if let Some((maker, kernel, operands)) = pick {
-                self.ops[at] = DraftOp { kernel, operands, pairable: None, ..second };
+                self.ops[at] = DraftOp { work: Work::Loop(kernel, level), operands, pairable: None, ..second };
                 self.ops[maker].dst = Spot::Unused;
                 self.ops[maker].pairable = None;
             }
@@ -104,10 +104,13 @@ impl Draft<'_> {
 
         let mut takes = Vec::new();
         for &slot in &self.step.takes {
-            let Some(operand) = self.ins.iter().position(|i| i.slot == slot) else { continue };
+            let mut read_as = self.ins.iter().enumerate().filter(|(_, i)| i.slot == slot).map(|(at, _)| at);
+            // Read at two levels it is read in two orders.
+            let (Some(operand), None) = (read_as.next(), read_as.next()) else { continue };
             let ty = self.plan.types[slot as usize];
             for (o, out) in self.outs.iter().enumerate() {
-                if ty.dtype.size() == out.ty.dtype.size() && ty.numel() == out.ty.numel() {
+                let fits = ty.dtype.size() == out.ty.dtype.size() && ty.numel() == out.ty.numel();
+                if fits && self.ins[operand].level == out.level {
                     let direct = in_last_read[operand] < out_written[o];
                     takes.push(Take { out: o as u16, operand: operand as u16, direct });
                 }
@@ -128,20 +131,28 @@ impl Draft<'_> {
             Spot::Reg(r) => (registers_at + assigned[r]) as u16,
             Spot::Unused => 0,
         };
-        let ops: Vec<TileOp> = self
-            .ops
-            .iter()
-            .map(|op| {
-                let [a, b, c] = op.operands.map(place);
-                TileOp { kernel: op.kernel, dst: place(op.dst), a, b, c }
-            })
-            .collect();
+        let (mut ops, mut row_ops) = (Vec::new(), Vec::new());
+        for op in &self.ops {
+            let (dst, [a, b, c]) = (place(op.dst), op.operands.map(place));
+            match op.work {
+                Work::Loop(kernel, Level::Full) if !self.whole_rows => ops.push(TileOp { kernel, dst, a, b, c }),
+                work => row_ops.push(RowOp { work, dst, a, b, c }),
+            }
+        }
         let reductions = self
             .reductions
             .into_iter()
             .map(|(reduction, spot)| Reduction { source: place(spot), ..reduction })
             .collect();
-        let (loops, order) = Fused::loops(&space, axes);
+        let (mut loops, mut order) = Fused::loops(&space, axes);
+        let mut rows = space;
+        if self.whole_rows {
+            // The last axes are folded: rows lie one after the other.
+            axes.unwrap_or_default().iter().for_each(|a| rows[a] = 1);
+            let count = rows.numel();
+            loops = Loops::WholeRows { rows: count, len: space.numel() / count.max(1) };
+            order = (0..space.rank() as u8).collect();
+        }
         let natural = loops == Loops::Flat || is_row_major(&space, &order);
         let mut outs = self.outs;
         for out in outs.iter_mut().filter(|_| !natural) {
@@ -155,9 +166,11 @@ impl Draft<'_> {
             numel: space.numel(),
             order,
             natural,
+            rows,
             loops,
             consts: self.consts,
             ops,
+            row_ops,
             registers,
             tiles_bytes,
             takes,

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::assign::packed_in;
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::{ConstSpec, Fused, FusedIn, Loops, Take, Walk};
+use super::{ConstSpec, Fused, FusedIn, Level, Loops, Take, Walk};
 use crate::Layout;
 use crate::alloc::{Allocator, Storage};
 use crate::buffer::CpuBuffer;
@@ -132,6 +132,16 @@ impl Fused {
     }
 }
 
+impl Fused {
+    /// What loops of a level run over.
+    fn extents(&self, level: Level) -> &Shape {
+        match level {
+            Level::Full => &self.space,
+            Level::Row => &self.rows,
+        }
+    }
+}
+
 fn operand<'s>(slots: &'s Slots, input: &FusedIn) -> &'s CpuBuffer {
     match &slots[input.slot as usize] {
         Some(Ok(buffer)) => buffer,
@@ -151,7 +161,7 @@ impl Bound<'_> {
         let mut simple = fused.natural;
         for input in &fused.ins {
             let buffer = operand(slots, input);
-            let packed = buffer.layout.shape == fused.space && buffer.layout.is_packed();
+            let packed = buffer.layout.shape == *fused.extents(input.level) && buffer.layout.is_packed();
             let one = !packed && buffer.layout.shape.numel() == 1;
             simple &= packed | one;
             self.ins.push(Input { first: buffer.first(), access: if one { Access::One } else { Access::Packed } });
@@ -160,20 +170,21 @@ impl Bound<'_> {
             return Ok(None);
         }
         let layouts: SmallVec<[Layout; 4]> =
-            fused.ins.iter().map(|i| operand(slots, i).layout.broadcast(&fused.space)).collect();
+            fused.ins.iter().map(|i| operand(slots, i).layout.broadcast(fused.extents(i.level))).collect();
         let own = if fused.loops == Loops::Flat { memory_order(&fused.space, &layouts) } else { None };
         let order = own.as_deref().unwrap_or(&fused.order);
         for (i, layout) in layouts.iter().enumerate() {
-            let axes = order.iter().map(|&a| (fused.space[a as usize], layout.strides[a as usize]));
+            let extents = fused.extents(fused.ins[i].level);
+            let axes = order.iter().map(|&a| (extents[a as usize], layout.strides[a as usize]));
             let walk = Walk::new(axes);
+            let bytes = extents.numel() * fused.ins[i].size;
             self.ins[i].access = match () {
                 _ if walk.is_packed() => Access::Packed,
                 _ if walk.is_one() => Access::One,
-                _ if walk.is_transposed() && fused.numel * fused.ins[i].size > TRANSPOSE_BYTES => {
-                    let storage =
-                        allocator.allocate(fused.numel * fused.ins[i].size).map_err(|f| (fused.first_instr, f))?;
+                _ if walk.is_transposed() && bytes > TRANSPOSE_BYTES => {
+                    let storage = allocator.allocate(bytes).map_err(|f| (fused.first_instr, f))?;
                     let permute = |from: &dyn Fn(u8) -> i64| order.iter().map(|&a| from(a)).collect();
-                    let shape: Shape = order.iter().map(|&a| fused.space[a as usize]).collect();
+                    let shape: Shape = order.iter().map(|&a| extents[a as usize]).collect();
                     let src = Layout { shape, strides: permute(&|a| layout.strides[a as usize]), ..*layout };
                     let dst = Layout::packed(src.ty());
                     let from = operand(slots, &fused.ins[i]).storage.ptr();

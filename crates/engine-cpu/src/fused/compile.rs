@@ -8,9 +8,9 @@ use gt_plan::{Plan, Slot, Step};
 use super::binary::{self, Const};
 use super::kernel::{self, Kernel, TileType};
 use super::pairs::PairOp;
-use super::{ConstSpec, Fused, FusedIn, FusedOut, Reduction, convert, unary};
+use super::{ConstSpec, Fused, FusedIn, FusedOut, Level, Reduction, Work, convert, unary};
 use crate::Layout;
-use crate::reduce::reduce_kernels;
+use crate::reduce::{ReduceKernels, reduce_kernels};
 
 /// Where a loop reads or writes, before registers are assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(super) enum Spot {
 
 #[derive(Clone, Copy)]
 pub(super) struct DraftOp {
-    pub kernel: Kernel,
+    pub work: Work,
     pub dst: Spot,
     pub operands: [Spot; 3],
     /// The row, if it is one that pairs are made of.
@@ -42,8 +42,12 @@ pub(super) struct Draft<'a> {
     /// Element sizes of the virtual registers.
     pub register_sizes: Vec<usize>,
     /// Where the tile of a slot is read.
-    pub values: Vec<(Slot, Spot)>,
+    pub values: Vec<(Slot, Level, Spot)>,
     pub reductions: Vec<(Reduction, Spot)>,
+    /// Whether the step reads the results of its reductions (FUSED-5).
+    pub whole_rows: bool,
+    /// That of the instruction at hand.
+    pub level: Level,
     pub picos: usize,
 }
 
@@ -63,29 +67,45 @@ impl Fused {
             register_sizes: Vec::new(),
             values: Vec::new(),
             reductions: Vec::new(),
+            whole_rows: reads_own_reduction(plan, step),
+            level: Level::Full,
             picos: 0,
         };
-        for &slot in &step.ins {
-            let size = plan.types[slot as usize].dtype.size();
-            draft.picos += 10 * size;
-            draft.ins.push(FusedIn { slot, size, tile: 0 });
-        }
         let mut axes = None;
         for &at in &step.instrs {
             let instr = &plan.instrs[at as usize];
-            if let Op::Reduce(reduce) = &instr.op {
+            let reduces = if let Op::Reduce(reduce) = &instr.op {
                 axes = Some(reduce.axes);
-            } else if step.outs.contains(&slot_of(instr.outs[0])) {
+                true
+            } else {
+                false
+            };
+            if step.outs.contains(&slot_of(instr.outs[0])) && (draft.whole_rows || !reduces) {
                 let ty = plan.types[instr.outs[0].0 as usize];
-                draft.picos += 15 * ty.dtype.size();
+                let level = if reduces || (draft.whole_rows && ty.shape != space) { Level::Row } else { Level::Full };
+                draft.picos += if level == Level::Full { 15 * ty.dtype.size() } else { 0 };
                 let (slot, layout) = (slot_of(instr.outs[0]), Layout::packed(ty));
-                draft.outs.push(FusedOut { slot, instr: at, ty, bytes: ty.bytes(), layout, tile: 0 });
+                draft.outs.push(FusedOut { slot, level, instr: at, ty, bytes: ty.bytes(), layout, tile: 0 });
             }
         }
-        step.instrs.iter().for_each(|&at| draft.instr(at));
+        for &at in &step.instrs {
+            let instr = &plan.instrs[at as usize];
+            let over_rows = draft.whole_rows
+                && !matches!(instr.op, Op::Reduce(_))
+                && plan.types[instr.outs[0].0 as usize].shape != space;
+            draft.level = if over_rows { Level::Row } else { Level::Full };
+            draft.instr(at);
+        }
         draft.pair_up();
         draft.assign(space, axes)
     }
+}
+
+/// Whether an instruction of the step reads a reduction of the step.
+fn reads_own_reduction(plan: &Plan, step: &Step) -> bool {
+    let instrs = || step.instrs.iter().map(|&at| &plan.instrs[at as usize]);
+    let folded = |id: &TensorId| instrs().any(|i| matches!(i.op, Op::Reduce(_)) && i.outs[0] == *id);
+    instrs().any(|instr| instr.ins.iter().any(folded))
 }
 
 fn slot_of(id: TensorId) -> Slot {
@@ -103,26 +123,49 @@ impl Draft<'_> {
     }
 
     fn emit(&mut self, kernel: Kernel, dst: Spot, operands: [Spot; 3]) {
-        self.ops.push(DraftOp { kernel, dst, operands, pairable: None });
+        self.ops.push(DraftOp { work: Work::Loop(kernel, self.level), dst, operands, pairable: None });
+    }
+
+    /// Adds to the estimate of the time a position takes; what runs over rows hardly counts.
+    fn costs(&mut self, picos: usize) {
+        if self.level == Level::Full {
+            self.picos += picos;
+        }
     }
 
     /// The tile of a value, widened if it is a half from outside.
     fn read(&mut self, id: TensorId) -> Spot {
         let slot = slot_of(id);
-        if let Some(&(_, spot)) = self.values.iter().find(|(s, _)| *s == slot) {
+        if let Some(&(_, _, spot)) = self.values.iter().find(|(s, level, _)| *s == slot && *level == self.level) {
             return spot;
         }
-        let operand = self.ins.iter().position(|i| i.slot == slot).expect("a step reads its ins and its own values");
+        // What is known at the other level: a row's element can be spread; positions of a value from outside say nothing of
+        // its rows, which are read by themselves.
+        if self.level == Level::Full
+            && let Some(&(_, _, row)) = self.values.iter().find(|(s, ..)| *s == slot)
+        {
+            let size = TileType::of(self.ty(id).dtype).size();
+            let spread = self.register(size);
+            self.costs(10 * size);
+            let operands = [row, Spot::Unused, Spot::Unused];
+            self.ops.push(DraftOp { work: Work::Spread(size), dst: spread, operands, pairable: None });
+            self.values.push((slot, Level::Full, spread));
+            return spread;
+        }
+        let operand = self.ins.len();
+        let size = self.ty(id).dtype.size();
+        self.costs(10 * size);
+        self.ins.push(FusedIn { slot, level: self.level, size, tile: 0 });
         let spot = match convert::half(self.ty(id).dtype) {
             None => Spot::In(operand),
             Some(half) => {
                 let register = self.register(4);
-                self.picos += 60;
+                self.costs(60);
                 self.emit(half.widen, register, [Spot::In(operand), Spot::Unused, Spot::Unused]);
                 register
             }
         };
-        self.values.push((slot, spot));
+        self.values.push((slot, self.level, spot));
         spot
     }
 
@@ -141,7 +184,7 @@ impl Draft<'_> {
                     dst
                 }
             };
-            self.values.push((slot, spot));
+            self.values.push((slot, self.level, spot));
             return;
         };
         let mut spot = operands[0];
@@ -154,15 +197,15 @@ impl Draft<'_> {
         let read_again = self.step.instrs.iter().any(|&at| plan.instrs[at as usize].ins.contains(&id));
         if !exact && (read_again || out.is_none()) {
             let rounded = self.register(4);
-            self.picos += 100;
+            self.costs(100);
             self.emit(half.round, rounded, only(spot));
             spot = rounded;
         }
         if let Some(out) = out {
-            self.picos += 60;
+            self.costs(60);
             self.emit(half.narrow, out, only(spot));
         }
-        self.values.push((slot, spot));
+        self.values.push((slot, self.level, spot));
     }
 
     /// A scalar of an instruction as a constant of `dtype`.
@@ -185,37 +228,40 @@ impl Draft<'_> {
                 if is_out {
                     self.define(out, Some(kernel::splat(size)), [constant, Spot::Unused, Spot::Unused], true);
                 } else {
-                    self.values.push((slot_of(out), constant));
+                    self.values.push((slot_of(out), self.level, constant));
                 }
             }
             Op::Unary(op) => {
                 let ty = TileType::of(self.ty(instr.ins[0]).dtype);
                 let kernel = unary::unary(op.kind, ty).expect("infer refuses other dtypes");
                 let operand = self.read(instr.ins[0]);
-                self.picos += flops(op.kind.row().flops, ty.size());
+                self.costs(flops(op.kind.row().flops, ty.size()));
                 self.define(out, Some(kernel), [operand, Spot::Unused, Spot::Unused], unary::is_exact(op.kind));
             }
             Op::Binary(op) => {
-                self.picos += flops(op.kind.row().flops, size);
+                self.costs(flops(op.kind.row().flops, size));
                 self.binary(at, instr, op);
             }
             Op::Compare(op) => {
-                self.picos += flops(1, TileType::of(self.ty(instr.ins[0]).dtype).size());
+                self.costs(flops(1, TileType::of(self.ty(instr.ins[0]).dtype).size()));
                 self.compare(at, instr, op);
             }
             Op::Select(op) => {
-                self.picos += flops(1, size);
+                self.costs(flops(1, size));
                 self.select(at, instr, op);
             }
             Op::Cast(op) => {
-                self.picos += flops(1, size);
+                self.costs(flops(1, size));
                 self.cast(instr, op.dtype);
             }
             Op::Reduce(op) => {
                 let ty = self.ty(out);
                 let kernels = reduce_kernels(op.kind, ty.dtype);
                 let source = self.read(instr.ins[0]);
-                self.picos += flops(2, TileType::of(ty.dtype).size());
+                self.costs(flops(2, TileType::of(ty.dtype).size()));
+                if self.whole_rows {
+                    return self.fold(slot_of(out), ty.dtype, kernels, source);
+                }
                 let reduction =
                     Reduction { slot: slot_of(out), instr: at, ty, layout: Layout::packed(ty), source: 0, kernels };
                 self.reductions.push((reduction, source));
@@ -247,6 +293,24 @@ impl Draft<'_> {
                 unreachable!("{} is never fused", instr.op.display_name())
             }
         }
+    }
+
+    /// A reduction whose results the step may read.
+    fn fold(&mut self, slot: Slot, dtype: DType, kernels: ReduceKernels, source: Spot) {
+        let out = self.outs.iter().position(|o| o.slot == slot).map(Spot::Out);
+        let dst = out.unwrap_or_else(|| self.register(dtype.size()));
+        let only = |spot: Spot| [spot, Spot::Unused, Spot::Unused];
+        self.ops.push(DraftOp { work: Work::Fold(kernels), dst, operands: only(source), pairable: None });
+        self.level = Level::Row;
+        let spot = match convert::half(dtype) {
+            None => dst,
+            Some(half) => {
+                let wide = self.register(4);
+                self.emit(half.widen, wide, only(dst));
+                wide
+            }
+        };
+        self.values.push((slot, Level::Row, spot));
     }
 
     fn binary(&mut self, at: u32, instr: &Instr, op: &Binary) {

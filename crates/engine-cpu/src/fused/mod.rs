@@ -16,6 +16,8 @@
 //! FUSED-3: a result may take over the storage of an operand that dies. It is written directly when the operand was read
 //! before by every loop that needs it, and by way of a tile of its own otherwise.
 //! FUSED-4: everything that can fail happens before the walk begins.
+//! FUSED-5: a step that reads the results of its own reductions is walked in whole rows, several to a tile. Its loops run over
+//! positions or over rows ([`Level`]), in the order of the instructions.
 
 mod assign;
 pub mod binary;
@@ -56,9 +58,14 @@ pub struct Fused {
     order: Vec<u8>,
     /// Whether `order` is row-major.
     natural: bool,
+    /// One element a row, where loops run over rows too.
+    rows: Shape,
     loops: Loops,
     consts: Vec<ConstSpec>,
+    /// Of a step without loops over rows.
     ops: Vec<TileOp>,
+    /// Of a step with them.
+    row_ops: Vec<RowOp>,
     /// Where each register starts in scratch memory.
     registers: Vec<usize>,
     /// Bytes of scratch memory for registers, operands' tiles, constants' tiles, results' tiles.
@@ -70,17 +77,28 @@ pub struct Fused {
     picos_per_element: usize,
 }
 
-/// A value read from outside the step.
+/// What a loop runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// The positions of the space.
+    Full,
+    /// Its rows.
+    Row,
+}
+
+/// A value read from outside the step, at one level: a value read at both is two of these.
 pub(crate) struct FusedIn {
     pub slot: Slot,
+    level: Level,
     size: usize,
     /// Its tile in scratch memory, for when it must be copied.
     tile: usize,
 }
 
-/// An elementwise result.
+/// An elementwise result, or that of a reduction which the step reads itself.
 pub(crate) struct FusedOut {
     pub slot: Slot,
+    level: Level,
     instr: u32,
     ty: TensorType,
     bytes: usize,
@@ -107,6 +125,8 @@ enum Loops {
     Flat,
     /// `rows` outputs of `len` consecutive positions each.
     Rows { rows: usize, len: usize },
+    /// The same, and the step reads the outputs (FUSED-5).
+    WholeRows { rows: usize, len: usize },
     /// `outer` times: `rows` rows of `width` positions, reduced to `width` outputs.
     Columns { outer: usize, rows: usize, width: usize },
 }
@@ -115,6 +135,27 @@ enum Loops {
 #[derive(Clone, Copy)]
 struct TileOp {
     kernel: Kernel,
+    dst: u16,
+    a: u16,
+    b: u16,
+    c: u16,
+}
+
+/// What an operation of a step with loops over rows does.
+#[derive(Clone, Copy)]
+enum Work {
+    /// A loop over positions or rows.
+    Loop(Kernel, Level),
+    /// Rows to their reductions.
+    Fold(ReduceKernels),
+    /// Each row's element, of this size, to all positions of its row.
+    Spread(usize),
+}
+
+/// An operation of a step with loops over rows, and the places it works on.
+#[derive(Clone, Copy)]
+struct RowOp {
+    work: Work,
     dst: u16,
     a: u16,
     b: u16,

@@ -9,8 +9,8 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::bind::{Access, Bound};
-use super::kernel::{TileType, splat};
-use super::{Loops, TILE};
+use super::kernel::{Kernel, TileType, splat};
+use super::{Level, Loops, TILE, Work};
 use crate::pool::Pool;
 
 /// Work below this does not pay for waking a helper.
@@ -46,6 +46,8 @@ struct Frame<'a> {
     places: SmallVec<[Place; 16]>,
     has_walks: bool,
     has_out_tiles: bool,
+    /// Loops that repeat one element, by the logarithm of its size.
+    splats: [Kernel; 4],
     /// Room for a tile's partials.
     partials: *mut u8,
     /// Room for the lanes of every reduction.
@@ -94,6 +96,7 @@ impl Bound<'_> {
         }
         match fused.loops {
             Loops::Flat => self.flat(pool),
+            Loops::WholeRows { rows, len } => self.whole_rows(pool, rows, len),
             Loops::Rows { rows, len } if len <= TILE => self.short_rows(pool, rows, len),
             Loops::Rows { rows, len } => self.long_rows(pool, rows, len),
             Loops::Columns { outer, rows, width } if rows * width <= TILE => {
@@ -144,6 +147,17 @@ impl Bound<'_> {
                     }
                 }
                 frame.settle(row * len, count * len);
+            }
+        });
+    }
+
+    /// Several rows in a tile, with loops over positions and over rows (FUSED-5).
+    fn whole_rows(&self, pool: &Pool, rows: usize, len: usize) {
+        let rows_per_tile = TILE / len;
+        self.share(pool, rows.div_ceil(rows_per_tile), 0, &|frame, tiles| {
+            for tile in tiles {
+                let row = tile * rows_per_tile;
+                frame.rows(row, rows_per_tile.min(rows - row), len);
             }
         });
     }
@@ -270,7 +284,8 @@ impl Bound<'_> {
     fn with_frame(&self, strip: usize, work: impl FnOnce(&Frame<'_>)) {
         let fused = self.fused;
         let lanes_bytes = fused.reductions.len() * LANES * strip * 8;
-        let bytes = fused.tiles_bytes + if fused.reductions.is_empty() { 0 } else { TILE * 8 + lanes_bytes };
+        let folds = !fused.reductions.is_empty() || !fused.row_ops.is_empty();
+        let bytes = fused.tiles_bytes + if folds { TILE * 8 + lanes_bytes } else { 0 };
         SCRATCH.with_borrow_mut(|scratch| {
             let lines = bytes.div_ceil(64);
             if scratch.len() < lines {
@@ -290,6 +305,7 @@ impl Bound<'_> {
             places: SmallVec::new(),
             has_walks: false,
             has_out_tiles: false,
+            splats: [splat(1), splat(2), splat(4), splat(8)],
             partials: base.wrapping_add(fused.tiles_bytes),
             lanes: base.wrapping_add(fused.tiles_bytes + TILE * 8),
         };
@@ -375,15 +391,65 @@ impl Frame<'_> {
         }
     }
 
+    /// Runs every operation on `count` rows of `len` positions.
+    fn rows(&self, row: usize, count: usize, len: usize) {
+        let fused = self.bound.fused;
+        let at = |level: Level| match level {
+            Level::Full => (row * len, count * len),
+            Level::Row => (row, count),
+        };
+        if self.has_walks {
+            for ((input, spec), place) in self.bound.ins.iter().zip(&fused.ins).zip(&self.places) {
+                if let Access::Walk(walk) = input.access {
+                    let (start, n) = at(spec.level);
+                    // SAFETY: as in `compute`, at the operand's own level.
+                    unsafe { self.bound.walks[walk].copy(input.first, spec.size, start, n, place.ptr) };
+                }
+            }
+        }
+        for op in &fused.row_ops {
+            // SAFETY: as in `compute`; operands and results of a loop are all of its level, a fold reads positions and
+            // writes rows, a spread the other way round; `partials` has room for a tile of them.
+            unsafe {
+                match op.work {
+                    Work::Loop(kernel, level) => {
+                        let (start, n) = at(level);
+                        let [dst, a, b, c] = [op.dst, op.a, op.b, op.c].map(|place| self.at(place, start));
+                        kernel(n, dst, a, b, c);
+                    }
+                    Work::Fold(kernels) => {
+                        (kernels.rows)(self.at(op.a, row * len), count, len, self.partials);
+                        (kernels.finish)(self.partials, 1, 0, count, self.at(op.dst, row));
+                    }
+                    Work::Spread(size) => {
+                        let (from, to) = (self.at(op.a, row), self.at(op.dst, row * len));
+                        for r in 0..count {
+                            let to = to.wrapping_add(r * len * size);
+                            (self.splats[size.trailing_zeros() as usize])(len, to, from.wrapping_add(r * size), to, to);
+                        }
+                    }
+                }
+            }
+        }
+        if self.has_out_tiles {
+            self.settle_outs(|level| at(level));
+        }
+    }
+
     /// Copies results that were held in tiles to where they lie, once nothing reads the operands there any more.
     #[inline]
     fn settle(&self, start: usize, n: usize) {
-        if !self.has_out_tiles {
-            return;
+        if self.has_out_tiles {
+            self.settle_outs(|_| (start, n));
         }
+    }
+
+    /// [`Frame::settle`], with the positions or rows of each level.
+    fn settle_outs(&self, range: impl Fn(Level) -> (usize, usize)) {
         let fused = self.bound.fused;
         for (o, (output, spec)) in self.bound.outs.iter().zip(&fused.outs).enumerate() {
             if output.by_tile {
+                let (start, n) = range(spec.level);
                 let size = spec.ty.dtype.size();
                 let tile = self.places[fused.ins.len() + o].ptr;
                 // SAFETY: the result's positions are this unit's; a tile is no part of it.

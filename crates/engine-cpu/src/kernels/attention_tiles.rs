@@ -67,20 +67,7 @@ pub(super) trait Pass {
 }
 instantiate!(
     /// The loop for this machine.
-    instance, PassOf, (pass: &F));
-
-/// [`Pass`] as `instantiate` calls it.
-trait PassOf: Sized {
-    unsafe fn run(pass: &Self);
-}
-
-impl<P: Pass> PassOf for P {
-    #[inline(always)]
-    unsafe fn run(pass: &P) {
-        // SAFETY: the caller's.
-        unsafe { Pass::run(pass) }
-    }
-}
+    instance, Pass, (pass: &F));
 
 /// Runs a loop.
 ///

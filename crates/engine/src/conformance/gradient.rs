@@ -9,8 +9,8 @@ use gt_ir::rows::{BinaryKind, UnaryKind};
 use gt_ir::{AxisSet, DType, Domain, GradCx, HostTensor, Op, OpError, OpKind, Sample, Scalar, TensorType, Val};
 
 use super::values::{SplitMix, make_input, make_values};
-use crate::numbers;
 use crate::eager::Eager;
+use crate::numbers;
 use crate::reference::evaluate;
 
 /// One differentiation: an op on values, and the gradients of its outputs.
@@ -98,9 +98,8 @@ impl<'a> Case<'a> {
 /// On the first wrong gradient, naming op, sample, input and element.
 pub fn check_gradients() {
     // Those without a rule are differentiated through their expansion, whose ops are all here.
-    let without_rule = |kind: &OpKind| {
-        kind.samples(DType::F64).iter().any(|s| s.op.composite().is_some_and(|c| !c.has_grad()))
-    };
+    let without_rule =
+        |kind: &OpKind| kind.samples(DType::F64).iter().any(|s| s.op.composite().is_some_and(|c| !c.has_grad()));
     for &kind in OpKind::ALL.iter().filter(|kind| !without_rule(kind)) {
         for (number, sample) in kind.samples(DType::F64).iter().enumerate() {
             let title = format!("gradient of {} sample {number} in f64: {sample:?}", sample.op.display_name());

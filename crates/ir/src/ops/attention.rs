@@ -95,14 +95,7 @@ fn per_key_head(e: &mut dyn Emit, x: Val, groups: usize) -> Result<Val, OpError>
 }
 
 /// Scores `[b, h, t, s]`: scaled, masked, minus infinity where a query must not look.
-fn scores(
-    e: &mut dyn Emit,
-    q: Val,
-    k: Val,
-    mask: Option<Val>,
-    scale: Scalar,
-    causal: bool,
-) -> Result<Val, OpError> {
+fn scores(e: &mut dyn Emit, q: Val, k: Val, mask: Option<Val>, scale: Scalar, causal: bool) -> Result<Val, OpError> {
     let heads = e.ty(q).shape[1];
     let k = per_query_head(e, k, heads)?;
     let turned = e.transpose(k)?;

@@ -27,7 +27,10 @@ pub(super) fn wide(dtype: DType) -> DType {
 fn check(name: &str, ins: &[TensorType]) -> Result<(TensorType, TensorType), OpError> {
     let (logits, classes) = (ins[0], ins[1]);
     if !logits.dtype.is_float() {
-        return Err(OpError::dtype(format!("{name}: expected floating point logits, got {}", logits.dtype.long_name())));
+        return Err(OpError::dtype(format!(
+            "{name}: expected floating point logits, got {}",
+            logits.dtype.long_name()
+        )));
     }
     if classes.dtype != DType::I64 {
         return Err(OpError::dtype(format!("{name}: expected int64 class indices, got {}", classes.dtype.long_name())));
@@ -118,7 +121,12 @@ fn probabilities(e: &mut dyn Emit, logits: Val, log: Val) -> Result<Val, OpError
 }
 
 impl Composite for CrossEntropy {
-    fn expand(&self, ins: &[Val], scalars: &[Scalar], e: &mut dyn Emit) -> Result<smallvec::SmallVec<[Val; 2]>, OpError> {
+    fn expand(
+        &self,
+        ins: &[Val],
+        scalars: &[Scalar],
+        e: &mut dyn Emit,
+    ) -> Result<smallvec::SmallVec<[Val; 2]>, OpError> {
         let logits = e.ty(ins[0]);
         let x = e.cast(ins[0], wide(logits.dtype))?;
         let axes = AxisSet::of(&[1]);
@@ -194,7 +202,12 @@ impl Primitive for CrossEntropyGrad {
 }
 
 impl Composite for CrossEntropyGrad {
-    fn expand(&self, ins: &[Val], scalars: &[Scalar], e: &mut dyn Emit) -> Result<smallvec::SmallVec<[Val; 2]>, OpError> {
+    fn expand(
+        &self,
+        ins: &[Val],
+        scalars: &[Scalar],
+        e: &mut dyn Emit,
+    ) -> Result<smallvec::SmallVec<[Val; 2]>, OpError> {
         let logits = e.ty(ins[0]);
         let share = probabilities(e, ins[0], ins[2])?;
         let dtype = e.ty(share).dtype;

@@ -84,10 +84,14 @@ impl Primitive for Update {
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         let n = self.tensors(ins.len()).filter(|_| self.states_fit());
-        let n = n.ok_or_else(|| OpError::malformed(format!("update: {} inputs and {} states", ins.len(), self.states)))?;
+        let n =
+            n.ok_or_else(|| OpError::malformed(format!("update: {} inputs and {} states", ins.len(), self.states)))?;
         for (i, ty) in ins.iter().enumerate() {
             if *ty != ins[i % n] || !ty.dtype.is_float() {
-                return Err(OpError::shape(format!("update: a parameter is {}, its gradient or state {ty}", ins[i % n])));
+                return Err(OpError::shape(format!(
+                    "update: a parameter is {}, its gradient or state {ty}",
+                    ins[i % n]
+                )));
             }
         }
         Ok(ins[..n].iter().chain(&ins[2 * n..]).copied().collect())

@@ -1,0 +1,1 @@
+"""Every module, one family per file."""
