@@ -13,24 +13,21 @@ from __future__ import annotations
 
 import atexit as _atexit
 import math as _math
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from gt import (
     _core,
     _functions,
     _methods,
-    amp,
     autograd,
     backends,
     cuda,
     debug,
     errors,
     linalg,
-    nn,
-    optim,
     random,
     return_types,
-    serialization,
     special,
     testing,
     utils,
@@ -122,10 +119,13 @@ from gt._methods import *
 from gt._printing import get_printoptions, set_printoptions
 from gt._session import disconnect, gpu_workers
 from gt._size import Size
-from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
 from gt.errors import OutOfMemoryError, WorkerLost
-from gt.serialization import load, save
 from gt.version import __version__
+
+if _TYPE_CHECKING:
+    from gt import amp, models, nn, optim, serialization
+    from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
+    from gt.serialization import load, save
 
 # Work that nobody will read is not waited for.
 _atexit.register(_core._shutdown)
@@ -268,10 +268,32 @@ __all__ += _functions.__all__
 __all__ += _methods.__all__
 
 
-def __getattr__(name: str) -> _Any:
-    # Ready-made models are loaded when they are asked for: most programs have their own.
-    if name == "models":
-        import importlib
+# Loaded when they are asked for, so that a program that needs only tensors starts at once.
+_LATER = {
+    "amp": "",
+    "models": "",
+    "nn": "",
+    "optim": "",
+    "serialization": "",
+    "autocast": "amp",
+    "get_autocast_dtype": "amp",
+    "is_autocast_enabled": "amp",
+    "set_autocast_dtype": "amp",
+    "load": "serialization",
+    "save": "serialization",
+}
 
-        return importlib.import_module("gt.models")
-    raise AttributeError(f"module 'gt' has no attribute '{name}'")
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'gt' has no attribute '{name}'")
+    import importlib
+
+    home = _LATER[name]
+    found = getattr(importlib.import_module(f"gt.{home}"), name) if home else importlib.import_module(f"gt.{name}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

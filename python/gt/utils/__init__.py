@@ -6,14 +6,14 @@ curves.
 
 from typing import Any
 
-from gt.utils import checkpoint, safetensors
+from gt.utils import checkpoint
 
 __all__ = ["checkpoint", "safetensors", "tensorboard"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "tensorboard":
+    if name in ("safetensors", "tensorboard"):
         import importlib
 
-        return importlib.import_module("gt.utils.tensorboard")
+        return importlib.import_module(f"gt.utils.{name}")
     raise AttributeError(f"module 'gt.utils' has no attribute '{name}'")

@@ -14,7 +14,6 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt._grad_mode import enable_grad
-from gt.amp.mode import current
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
@@ -55,6 +54,8 @@ class _Piece:
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool) -> None:
         self.call: tuple[Callable[..., Any], Any, Any] | None = (function, args, kwargs)
         self.random = _core.rng_state() if preserve_rng_state else None
+        from gt.amp.mode import current  # Here, since mixed precision is loaded when it is used.
+
         self.precision = current()
         self.edges: list[Tensor] = []
         self.shapes: list[tuple[Any, ...]] = []
