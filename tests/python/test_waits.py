@@ -141,6 +141,72 @@ print(after["plan_misses"] - before["plan_misses"], after["plan_hits"] - before[
     assert misses == 0 and hits >= 30 and windows >= 30
 
 
+WINDOWS_PER_STEP = """
+import time
+for i in range(12):
+    step(0.1).item()
+gt.synchronize()
+before = stats()
+for i in range(20):
+    step(0.1).item()
+gt.synchronize()
+after = stats()
+print((after["windows"] - before["windows"]) / 20, after["plan_misses"] - before["plan_misses"])
+"""
+
+
+def test_the_windows_of_a_loop_that_repeats_are_joined():
+    windows, misses = run(LOOP + WINDOWS_PER_STEP).stdout.split()
+    assert float(windows) < 1.5 and misses == "0"
+
+
+@pytest.mark.parametrize("variables", [{"GT_COMPILE": 0}, {"GT_CLIENT_BATCH_SIZE": 16}, {"GT_AUTO_COMPILE": 0}])
+def test_windows_are_not_joined_where_the_user_decides(variables):
+    windows, _ = run(LOOP + WINDOWS_PER_STEP, **variables).stdout.split()
+    assert float(windows) >= 2
+
+
+def test_a_pause_inside_a_joined_loop_costs_no_plan():
+    program = """
+import time
+weight = gt.ones(8, 8, requires_grad=True)
+def work(pause):
+    x = gt.ones(4, 8)
+    if pause:
+        time.sleep(0.03)
+    for _ in range(60):
+        x = (x @ weight).tanh()
+    x.sum().backward()
+    return x.sum().item()
+for i in range(12):
+    work(False)
+before = stats()["plan_misses"]
+for i in range(12):
+    work(i % 2 == 0)
+after = stats()
+print(after["plan_misses"] - before, after["idle_cuts"] > 0)
+"""
+    assert run(LOOP + program).stdout.split() == ["0", "True"]
+
+
+def test_a_loop_that_changes_its_step_goes_on():
+    program = """
+w = gt.ones(16, requires_grad=True)
+total = 0.0
+for i in range(60):
+    y = (w * 2).exp()
+    if i % 7 == 3:
+        y = y.tanh() + 1
+    for _ in range(i // 20):
+        y = y * 0.5
+    y.sum().backward()
+    w.grad = None
+    total += y.sum().item()
+print(total)
+"""
+    assert run(LOOP + program).stdout == run(LOOP + program, GT_COMPILE=0).stdout
+
+
 def test_scalars_and_other_names_hit_the_same_plan():
     program = """
 def work(a, b, c):

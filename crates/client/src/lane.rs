@@ -7,6 +7,9 @@
 //!
 //! LANE-1: where a window is cut depends on the stream alone. An idle cut sends what there is but leaves the count that
 //! decides the next cut as it was; what follows until that cut is sent as `eager` too, so that no odd window enters a cache.
+//! A stretch between two reads that is expected to repeat ([`Stretches`]) is not cut at all: cuts that the stream decides
+//! are only counted. Should an idle cut fall into it after all, the rest is cut as if nothing had been joined, into
+//! windows that were seen before the joining.
 //! LANE-2: an id is freed through the lane that made it, after every instruction that lane recorded with it. A value
 //! another lane used is marked; its free follows a cut of all lanes.
 //! LANE-3: neither lock is held while a `Value` is dropped, a session is started or Python runs.
@@ -22,12 +25,15 @@ use crate::error::Result;
 use crate::rng::Stream;
 use crate::session::{self, blocking, interrupted, session, wait_error};
 use crate::site;
+use crate::stretch::Stretches;
 use crate::value::Value;
 
 /// Instructions in the first window after a read, so that a device starts early.
 const FIRST_CUT: usize = 32;
 /// Instructions in the largest window.
 const LAST_CUT: usize = 512;
+/// Instructions beyond which a joined window is cut all the same.
+const JOINED_MOST: usize = 4096;
 /// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
 const UPLOAD_CUT_BYTES: usize = 16 << 20;
 
@@ -52,6 +58,9 @@ struct Pending {
     /// Instructions ever recorded and their number when the idle hook last looked.
     recorded: u64,
     seen_by_idle: u64,
+    stretches: Stretches,
+    /// An idle cut fell into the stretch being recorded.
+    stretch_broken: bool,
     random: Stream,
 }
 
@@ -142,6 +151,7 @@ pub(crate) fn record(
             }
             ids.push(id);
         }
+        let kind = op.kind();
         let mut pending = lane.pending.lock();
         let first = TensorId::new(lane.number, pending.next);
         pending.next += outs as u64;
@@ -166,11 +176,12 @@ pub(crate) fn record(
         });
         pending.since_cut += 1;
         pending.recorded += 1;
+        pending.stretches.record(kind);
         let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
             || pending.upload_bytes >= UPLOAD_CUT_BYTES;
         drop(pending);
         if full {
-            lane.cut(Cut::Stream)?;
+            lane.cut_unless_joined()?;
         } else if was_empty {
             session.link.wake();
         }
@@ -219,7 +230,12 @@ fn cut_foreign(id: TensorId) -> Result<()> {
     }
 }
 
-/// Cuts the calling thread's window: a read or a boundary the client knows.
+/// A boundary the client knows: cuts the calling thread's window, unless it is being joined with others.
+pub(crate) fn boundary() -> Result<()> {
+    mine(|lane| lane.cut_unless_joined())
+}
+
+/// Cuts the calling thread's window.
 pub fn cut() -> Result<()> {
     mine(|lane| lane.cut(Cut::Stream))
 }
@@ -228,7 +244,12 @@ pub fn cut() -> Result<()> {
 pub(crate) fn cut_for_read(value: &Value) -> Result<()> {
     mine(|lane| {
         lane.cut(Cut::Stream)?;
-        lane.pending.lock().cut_at = FIRST_CUT;
+        let enough = session::running().filter(|s| s.batch_size.is_none()).and_then(|s| s.join_after);
+        let mut pending = lane.pending.lock();
+        pending.cut_at = FIRST_CUT;
+        pending.stretch_broken = false;
+        pending.stretches.read(enough);
+        drop(pending);
         if value.id().lane() == lane.number {
             return Ok(());
         }
@@ -283,20 +304,42 @@ impl Lane {
                 pending.since_cut = 0;
                 pending.broken = false;
             }
-            Cut::Idle | Cut::Foreign => pending.broken = pending.since_cut > 0,
+            Cut::Idle | Cut::Foreign => {
+                pending.broken = pending.since_cut > 0;
+                pending.stretch_broken = true;
+            }
         }
         if pending.window.instrs.is_empty() && pending.window.frees.is_empty() {
             return None;
         }
         // Idle cuts depend on time; a foreign cut depends on another thread. Neither window may enter a cache.
         let eager = broken || cut != Cut::Stream;
+        let joined = !eager && !pending.stretch_broken && pending.stretches.is_complete();
         pending.first_unsent = pending.next;
         pending.upload_bytes = 0;
         let (instrs, frees) = (pending.window.instrs.capacity().min(LAST_CUT), pending.window.frees.len());
         let fresh =
             Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
         let window = std::mem::replace(&mut pending.window, fresh);
-        Some(Window { eager, ..window })
+        Some(Window { eager, joined, ..window })
+    }
+
+    /// A cut that the stream decides. In a stretch that is being joined it is counted, not made.
+    fn cut_unless_joined(&self) -> Result<()> {
+        let mut pending = self.pending.lock();
+        let joins = pending.stretches.is_expected()
+            && !pending.stretch_broken
+            && pending.window.instrs.len() < JOINED_MOST
+            && pending.upload_bytes < UPLOAD_CUT_BYTES;
+        if joins {
+            if pending.since_cut > 0 {
+                pending.cut_at = (pending.cut_at * 2).min(LAST_CUT);
+            }
+            pending.since_cut = 0;
+            return Ok(());
+        }
+        drop(pending);
+        self.cut(Cut::Stream)
     }
 
     fn cut(&self, cut: Cut) -> Result<()> {

@@ -14,6 +14,7 @@ pub mod ops;
 pub mod rng;
 pub mod session;
 pub mod site;
+mod stretch;
 mod tensor;
 mod value;
 mod view;

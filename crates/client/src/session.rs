@@ -23,6 +23,8 @@ pub struct Session {
     pub link: Box<dyn Link>,
     /// A fixed window size, where the user asked for one.
     pub batch_size: Option<usize>,
+    /// How often a stretch between two reads must have repeated before its windows are joined; never, if there is none.
+    pub join_after: Option<u64>,
     /// Prints what lanes do, when `GT_DEBUG_CLIENT` asks for it.
     pub debug: Option<fn(&str)>,
 }

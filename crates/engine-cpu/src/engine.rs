@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use gt_engine::{Done, Engine, Memory, Run, Sink, Ticket, Value};
 use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
@@ -17,6 +18,7 @@ use crate::alloc::Allocator;
 use crate::buffer::CpuBuffer;
 use crate::fused::{Fused, Slots};
 use crate::pool::Pool;
+use crate::profile::{self, Family};
 use crate::single;
 
 /// How an engine is made.
@@ -167,7 +169,9 @@ pub(crate) fn run_steps(
 ) {
     let plan = cx.plan;
     bind(plan, inputs, slots);
+    let profiled = profile::is_enabled();
     for (step, prepared) in plan.steps.iter().zip(steps) {
+        let start = profiled.then(Instant::now);
         match prepared {
             Prepared::Fused(fused) => run_fused(cx, step, fused, slots),
             Prepared::Single(lone) => {
@@ -186,6 +190,13 @@ pub(crate) fn run_steps(
         }
         for &slot in &step.drops {
             slots[slot as usize] = None;
+        }
+        if let Some(start) = start {
+            let family = match prepared {
+                Prepared::Fused(_) => Family::Elementwise,
+                Prepared::Single(_) => Family::of(&plan.instrs[step.instrs[0] as usize].op),
+            };
+            profile::count(family, start);
         }
     }
     slots.clear();

@@ -22,6 +22,7 @@ mod layout;
 pub mod math;
 pub mod placement;
 pub mod pool;
+pub mod profile;
 mod reduce;
 mod simd;
 mod single;

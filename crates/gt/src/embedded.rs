@@ -121,9 +121,20 @@ fn start() -> Result<Session> {
     if let Some(f) = ON_START.get() {
         f();
     }
+    // Joining is a part of compiling what repeats.
+    let join_after = match config.compile {
+        Compile::Off => None,
+        Compile::Always => Some(1),
+        Compile::Auto => (config.hotpath_threshold != u64::MAX).then_some(config.hotpath_threshold),
+    };
     let debug: Option<fn(&str)> =
         config.debug_client.then_some(|line: &str| Debug::new(Component::Client, true).print(|| line.to_owned()));
-    Ok(Session { link: Box::new(Embedded { worker: handle, placement }), batch_size: config.client_batch_size, debug })
+    Ok(Session {
+        link: Box::new(Embedded { worker: handle, placement }),
+        batch_size: config.client_batch_size,
+        join_after,
+        debug,
+    })
 }
 
 /// What the workers have done so far; none before the first op.

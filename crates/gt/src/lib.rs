@@ -19,5 +19,6 @@ mod threads;
 pub use config::{Backend, Compile, Config};
 pub use embedded::{empty_cache, install, memory, on_start, shutdown, stats};
 pub use gt_client::*;
+pub use gt_engine_cpu::profile;
 pub use gt_worker::{Memory, WorkerStats};
 pub use threads::{num_threads, set_num_threads};

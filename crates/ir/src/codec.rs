@@ -184,6 +184,7 @@ impl Window {
         }
         put_ids(out, &self.frees);
         out.push(self.eager as u8);
+        out.push(self.joined as u8);
     }
 
     /// Reads the binary form.
@@ -200,6 +201,7 @@ impl Window {
         let n = r.count(1)?;
         let frees = (0..n).map(|_| r.id()).collect::<Result<Vec<_>, _>>()?;
         let eager = crate::attr::Attr::decode(r)?;
-        Ok(Window { instrs, uploads, frees, eager })
+        let joined = crate::attr::Attr::decode(r)?;
+        Ok(Window { instrs, uploads, frees, eager, joined })
     }
 }

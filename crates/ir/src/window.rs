@@ -27,4 +27,6 @@ pub struct Window {
     pub frees: Vec<TensorId>,
     /// Cut by time rather than by the stream: run op by op, enter no cache.
     pub eager: bool,
+    /// Several windows that have repeated together, sent as one: worth compiling at first sight.
+    pub joined: bool,
 }

@@ -134,6 +134,7 @@ proptest! {
             uploads: vec![gt_ir::Payload { instr: 0, bytes: payload.into() }],
             frees: vec![gt_ir::TensorId(1), gt_ir::TensorId(u64::MAX)],
             eager: false,
+            joined: false,
         };
         let mut bytes = Vec::new();
         window.encode(&mut bytes);

@@ -230,7 +230,10 @@ impl<'a> Fuser<'a> {
             }
         }
         let recent = self.latest.iter().find(|(s, _)| *s == space && s.numel() <= SIDE_BY_SIDE).map(|&(_, step)| step);
-        let fits = |step: &u32| *step >= earliest && self.has_room(*step, at);
+        // A fill comes before all else, also before the reductions that give a step its rows: it enters only its own extents.
+        let brings_fill = instr.ins.iter().any(|id| matches!(self.places[id.0 as usize], Place::Waiting(_)));
+        let holds = |step: u32| !brings_fill || self.steps[step as usize].space == Some(space);
+        let fits = |step: &u32| *step >= earliest && holds(*step) && self.has_room(*step, at);
         let chosen = [producer, recent].into_iter().flatten().find(fits);
         match chosen {
             Some(step) => self.join(at, step),

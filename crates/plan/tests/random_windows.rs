@@ -9,11 +9,13 @@ use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{
     AxisSet, DType, Ins, Instr, Op, Outs, Scalar, Scalars, ScopeId, Shape, SiteId, Steps, TensorId, TensorType, Window,
 };
-use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, build, text, verify};
+use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, Role, build, role, text, verify};
 use proptest::prelude::*;
 
-const INPUTS: u64 = 6;
+const INPUTS: u64 = 8;
 const FIRST: u64 = 100;
+
+type Typed = (TensorId, TensorType);
 
 /// Takes numbers from a list, so that a window is a function of what proptest shrinks.
 struct Draw<'a>(&'a [u32], usize);
@@ -23,75 +25,158 @@ impl Draw<'_> {
         self.1 += 1;
         self.0[self.1 % self.0.len()] as usize % n.max(1)
     }
+
+    fn of<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
+    }
+
+    /// One of the values, mostly a recent one, so that chains grow.
+    fn value(&mut self, types: &[Typed]) -> Typed {
+        let recent = types.len() - 1 - self.below(types.len().min(6));
+        if self.below(3) > 0 { types[recent] } else { self.of(types) }
+    }
+
+    /// One of the values of a type.
+    fn like(&mut self, types: &[Typed], ty: TensorType) -> Typed {
+        let alike: Vec<Typed> = types.iter().copied().filter(|t| t.1 == ty).collect();
+        alike[alike.len() - 1 - self.below(alike.len().min(8))]
+    }
 }
 
-fn input_type(n: u64, scale: usize) -> TensorType {
-    let shapes: [&[usize]; 3] = [&[4 * scale, 6], &[6], &[4 * scale, 1]];
-    TensorType::new(DType::F32, shapes[n as usize % 3])
+/// Extents that grow: rows, and their length, which passes what a step can hold of a row.
+#[derive(Clone, Copy)]
+struct Extents {
+    rows: usize,
+    len: usize,
 }
 
-fn random_window(numbers: &[u32], instrs: usize, scale: usize) -> Window {
+const SMALL: Extents = Extents { rows: 4, len: 6 };
+
+fn input_type(n: u64, e: Extents) -> TensorType {
+    let shapes: [&[usize]; 5] = [&[e.rows, e.len], &[e.len], &[e.rows, 1], &[e.rows, e.len], &[2, e.rows, e.len]];
+    TensorType::new(DType::F32, shapes[n as usize % 5])
+}
+
+/// One more instruction, if the draw gives one that fits: its op and operands.
+fn draw_op(draw: &mut Draw<'_>, types: &[Typed]) -> (Op, Vec<Typed>) {
+    let (a, b) = (draw.value(types), draw.value(types));
+    let (rank, ty) = (a.1.shape.rank(), a.1);
+    let binary = Binary { kind: draw.of(&[BinaryKind::Add, BinaryKind::Sub, BinaryKind::Div]), scalar: Side::None };
+    match draw.below(26) {
+        0..=2 => (Unary { kind: UnaryKind::ALL[draw.below(UnaryKind::ALL.len())] }.into(), vec![a]),
+        3..=5 => (binary.into(), vec![a, b]),
+        // Also arithmetic between rows.
+        6..=7 => (binary.into(), vec![a, draw.like(types, ty)]),
+        8 => (Binary { kind: BinaryKind::Mul, scalar: Side::Right }.into(), vec![a]),
+        9 => (Compare { kind: CompareKind::Lt, scalar: Side::None }.into(), vec![a, b]),
+        10 => (Cast { dtype: DType::F32 }.into(), vec![a]),
+        11..=12 => (Fill { dtype: DType::F32, shape: ty.shape }.into(), vec![]),
+        13 => {
+            let axes = AxisSet(draw.below(1 << rank) as u8);
+            (Reduce { kind: ReduceKind::Max, axes, keepdim: draw.below(2) == 0 }.into(), vec![a])
+        }
+        // Of the last axes, mostly kept: what a step may read itself.
+        14..=17 => {
+            let folded = if rank > 2 && draw.below(2) == 0 { 2 } else { rank.min(1) };
+            let axes = AxisSet::of(&(rank - folded..rank).collect::<Vec<_>>());
+            let kind = draw.of(&[ReduceKind::Max, ReduceKind::Sum, ReduceKind::Min]);
+            (Reduce { kind, axes, keepdim: draw.below(6) > 0 }.into(), vec![a])
+        }
+        18 => (Reshape { shape: Shape::new(&[ty.numel()]) }.into(), vec![a]),
+        19 => {
+            let mut perm: Vec<i64> = (0..rank as i64).collect();
+            let at = rank.saturating_sub(2);
+            perm[at..].reverse();
+            (Permute { perm: Steps::new(&perm) }.into(), vec![a])
+        }
+        20..=21 => (Broadcast { shape: b.1.shape }.into(), vec![a]),
+        22 => (Matmul {}.into(), vec![a, b]),
+        23 => {
+            let pairs = 1 + draw.below(3);
+            let olds: Vec<Typed> = (0..pairs).map(|_| draw.value(types)).collect();
+            let news: Vec<Typed> = olds.iter().map(|old| draw.like(types, old.1)).collect();
+            (Write {}.into(), [olds, news].concat())
+        }
+        24 => {
+            let states = draw.below(2) as u8;
+            let update = Update { kind: UpdateKind::Sgd, states, centered: false, maximize: false };
+            let tensors = 1 + draw.below(3);
+            let olds: Vec<Typed> = (0..tensors).map(|_| draw.value(types)).collect();
+            let more = |_| olds.iter().map(|old| draw.like(types, old.1)).collect();
+            let rest: Vec<Vec<Typed>> = (0..1 + states).map(more).collect();
+            (update.into(), [olds, rest.concat()].concat())
+        }
+        _ => (Concat { axis: 0 }.into(), vec![a, a]),
+    }
+}
+
+fn random_window(numbers: &[u32], instrs: usize, extents: Extents) -> Window {
     let mut draw = Draw(numbers, 0);
-    let mut types: Vec<(TensorId, TensorType)> = (0..INPUTS).map(|n| (TensorId(n), input_type(n, scale))).collect();
+    let mut types: Vec<Typed> = (0..INPUTS).map(|n| (TensorId(n), input_type(n, extents))).collect();
     let mut window = Window::default();
     let mut next = FIRST;
     // Not every draw fits its operands, and a short list of numbers may never fit.
     for _ in 0..instrs * 8 {
-        if window.instrs.len() == instrs {
+        if window.instrs.len() >= instrs {
             break;
         }
-        let pick = |draw: &mut Draw<'_>, types: &[(TensorId, TensorType)]| {
-            // Mostly recent values, so that chains grow.
-            let recent = types.len() - 1 - draw.below(types.len().min(6));
-            if draw.below(3) > 0 { types[recent] } else { types[draw.below(types.len())] }
-        };
-        let (a, b) = (pick(&mut draw, &types), pick(&mut draw, &types));
-        let rank = a.1.shape.rank();
-        let (op, ins, scalars): (Op, Vec<(TensorId, TensorType)>, usize) = match draw.below(14) {
-            0..=2 => (Unary { kind: UnaryKind::ALL[draw.below(UnaryKind::ALL.len())] }.into(), vec![a], 0),
-            3..=5 => (Binary { kind: BinaryKind::Add, scalar: Side::None }.into(), vec![a, b], 0),
-            6 => (Binary { kind: BinaryKind::Mul, scalar: Side::Right }.into(), vec![a], 1),
-            7 => (Compare { kind: CompareKind::Lt, scalar: Side::None }.into(), vec![a, b], 0),
-            8 => (Cast { dtype: DType::F32 }.into(), vec![a], 0),
-            9 => (Fill { dtype: DType::F32, shape: a.1.shape }.into(), vec![], 1),
-            10 => {
-                let axes = AxisSet(draw.below(1 << rank) as u8);
-                (Reduce { kind: ReduceKind::Max, axes, keepdim: draw.below(2) == 0 }.into(), vec![a], 0)
-            }
-            11 => (Reshape { shape: Shape::new(&[a.1.numel()]) }.into(), vec![a], 0),
-            12 => (Permute { perm: Steps::new(&(0..rank as i64).rev().collect::<Vec<_>>()) }.into(), vec![a], 0),
-            _ if draw.below(2) == 0 => (Write {}.into(), vec![a, b], 0),
-            _ => (Concat { axis: 0 }.into(), vec![a, a], 0),
-        };
+        let (op, ins) = draw_op(&mut draw, &types);
         let in_types: Vec<_> = ins.iter().map(|i| i.1).collect();
         let Ok(outs) = op.primitive().infer(&in_types) else { continue };
+        let scalars = op.primitive().scalars(&in_types);
         let ids: Outs = (0..outs.len()).map(|k| TensorId(next + k as u64)).collect();
         next += outs.len() as u64;
-        types.extend(ids.iter().copied().zip(outs));
-        window.instrs.push(Instr {
-            op,
-            outs: ids,
-            ins: ins.iter().map(|i| i.0).collect::<Ins>(),
-            scalars: (0..scalars).map(|_| Scalar::F64(1.5)).collect::<Scalars>(),
-            scope: ScopeId(0),
-            site: SiteId(0),
-        });
+        let update: Vec<Typed> = ids.iter().copied().zip(outs).collect();
+        types.extend(&update);
+        let mut put = |op: Op, outs: Outs, ins: Ins, scalars: usize| {
+            let scalars = (0..scalars).map(|_| Scalar::F64(1.5)).collect::<Scalars>();
+            window.instrs.push(Instr { op, outs, ins, scalars, scope: ScopeId(0), site: SiteId(0) });
+        };
+        let is_update = matches!(op, Op::Update(_));
+        put(op, ids.clone(), ins.iter().map(|i| i.0).collect(), scalars);
+        if is_update && draw.below(4) > 0 {
+            // As an optimizer ends: parameters and states take their new values.
+            let gradients = ins.len() - update.len();
+            let olds = ins.iter().enumerate().filter(|(i, _)| !(gradients..2 * gradients).contains(i));
+            let ins: Ins = olds.map(|(_, old)| old.0).chain(ids.iter().copied()).collect();
+            let written: Outs = (0..update.len()).map(|k| TensorId(next + k as u64)).collect();
+            next += update.len() as u64;
+            types.extend(written.iter().copied().zip(update.iter().map(|u| u.1)));
+            put(Write {}.into(), written, ins, 0);
+        }
     }
     let keep = 1 + draw.below(4);
     window.frees = types.iter().map(|t| t.0).filter(|_| draw.below(5) >= keep).collect();
     window
 }
 
-/// A number that stands for what an instruction computes.
-fn symbol(instr: &Instr, ins: &[u64], out: usize) -> u64 {
-    let mut h = DefaultHasher::new();
-    (format!("{:?}", instr.op), ins, out).hash(&mut h);
-    h.finish()
+/// What instructions compute, as numbers. Elementwise ones see through broadcasts: `x + broadcast(y)` is `x + y` where the
+/// results have the same type.
+#[derive(Default)]
+struct Symbols {
+    sources: HashMap<u64, u64>,
+}
+
+impl Symbols {
+    fn of(&mut self, instr: &Instr, ins: &[u64], out: usize, ty: TensorType) -> u64 {
+        let source = |s: &u64| self.sources.get(s).copied().unwrap_or(*s);
+        let mut h = DefaultHasher::new();
+        let elementwise = role(&instr.op) == Role::Elementwise;
+        let read: Vec<u64> = ins.iter().map(|s| if elementwise { source(s) } else { *s }).collect();
+        (format!("{:?}", instr.op), read, out, format!("{ty}")).hash(&mut h);
+        let symbol = h.finish();
+        if let Op::Broadcast(_) = instr.op {
+            let from = source(&ins[0]);
+            self.sources.insert(symbol, from);
+        }
+        symbol
+    }
 }
 
 /// Runs a plan on symbols, forgetting what it drops; gives what it publishes.
 fn run(plan: &Plan) -> HashMap<u32, u64> {
     let mut slots: Vec<Option<u64>> = vec![None; plan.types.len()];
+    let mut symbols = Symbols::default();
     (0..plan.inputs).for_each(|k| slots[k] = Some(k as u64));
     let mut published = HashMap::new();
     for step in &plan.steps {
@@ -107,7 +192,7 @@ fn run(plan: &Plan) -> HashMap<u32, u64> {
             };
             let ins: Vec<u64> = instr.ins.iter().map(read).collect();
             for (k, id) in instr.outs.iter().enumerate() {
-                inside.insert(id.0, symbol(instr, &ins, k));
+                inside.insert(id.0, symbols.of(instr, &ins, k, plan.types[id.0 as usize]));
             }
         }
         for &s in &step.outs {
@@ -121,6 +206,42 @@ fn run(plan: &Plan) -> HashMap<u32, u64> {
     published
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Good,
+    Poisoned,
+    /// Its storage has another value by now (PLAN-3).
+    Overwritten,
+}
+
+/// Runs a plan whose step `failing` fails, overwriting all that steps may take: nothing that is gone may be asked for.
+fn fail_at(plan: &Plan, failing: usize) {
+    let mut slots = vec![State::Good; plan.types.len()];
+    for (at, step) in plan.steps.iter().enumerate() {
+        let instr = &plan.instrs[step.instrs[0] as usize];
+        if let Op::Write(_) = instr.op {
+            let state = |id: &TensorId| slots[id.0 as usize];
+            let (olds, news) = instr.ins.split_at(instr.ins.len() / 2);
+            let poisoned = news.iter().any(|id| state(id) == State::Poisoned);
+            let chosen: Vec<State> = if poisoned { olds } else { news }.iter().map(state).collect();
+            assert!(chosen.iter().all(|s| *s != State::Overwritten), "step {at} of\n{}", text::print(plan));
+            instr.outs.iter().zip(chosen).for_each(|(id, state)| slots[id.0 as usize] = state);
+            continue;
+        }
+        assert!(step.ins.iter().all(|&s| slots[s as usize] != State::Overwritten), "step {at}");
+        let poisoned = step.ins.iter().any(|&s| slots[s as usize] == State::Poisoned);
+        for &i in &step.instrs {
+            let instr = &plan.instrs[i as usize];
+            let depends = instr.ins.iter().any(|id| slots[id.0 as usize] == State::Poisoned);
+            let state = if depends || at == failing { State::Poisoned } else { State::Good };
+            instr.outs.iter().for_each(|id| slots[id.0 as usize] = state);
+        }
+        if !poisoned && at != failing {
+            step.takes.iter().for_each(|&s| slots[s as usize] = State::Overwritten);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -129,9 +250,9 @@ proptest! {
         numbers in proptest::collection::vec(any::<u32>(), 64..400),
         instrs in 1usize..90,
     ) {
-        let window = random_window(&numbers, instrs, 1);
+        let window = random_window(&numbers, instrs, SMALL);
         let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, 1))).unwrap();
+        let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, SMALL))).unwrap();
         let separate = build(&window, canonical, PlanOptions { fusion: false, compiled: false }).unwrap();
         prop_assert_eq!(verify(&separate), Ok(()));
         prop_assert_eq!(separate.steps.len(), window.instrs.len());
@@ -143,6 +264,8 @@ proptest! {
             prop_assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
             prop_assert_eq!(run(&plan), expected.clone(), "{}", text::print(&plan));
             prop_assert!(compiled || plan.instrs_run() == window.instrs.len());
+            // One past the last: none fails.
+            (0..=plan.steps.len()).for_each(|failing| fail_at(&plan, failing));
         }
         // Dying inputs are all dropped, the others never.
         let plan = build(&window, canonical, PlanOptions::default()).unwrap();
@@ -160,11 +283,12 @@ proptest! {
         let mut cache: PlanCache<()> = PlanCache::new(4);
         let mut canonicalizer = Canonicalizer::default();
         let mut structures = Vec::new();
-        for scale in [1usize, 3, 5] {
-            let window = random_window(&numbers, instrs, scale);
-            let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, scale))).unwrap();
+        let grown = [(12, 6), (20, 6), (20, 600), (20, 1024), (20, 1025)].map(|(rows, len)| Extents { rows, len });
+        for extents in [SMALL].into_iter().chain(grown) {
+            let window = random_window(&numbers, instrs, extents);
+            let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, extents))).unwrap();
             let plan = cache.plan(&window, canonical, PlanOptions::default()).unwrap();
-            prop_assert_eq!(verify(&plan), Ok(()));
+            prop_assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
             let separate = build(&window, canonical, PlanOptions { fusion: false, compiled: false }).unwrap();
             prop_assert_eq!(run(&plan), run(&separate));
             structures.push(canonical.hash.structure);
@@ -178,5 +302,5 @@ proptest! {
 /// Sums of extents can meet other extents at one scale and not at another.
 fn window_changes_with_scale(numbers: &[u32], instrs: usize) -> bool {
     let has = |w: Window| w.instrs.iter().any(|i| matches!(i.op, Op::Concat(_) | Op::Reshape(_)));
-    has(random_window(numbers, instrs, 3))
+    has(random_window(numbers, instrs, Extents { rows: 12, len: 6 }))
 }

@@ -30,9 +30,20 @@ fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
             top.append(row)?;
         }
         d.set_item("top_sequences", top)?;
+        let families = PyDict::new(py);
+        for (family, nanos) in gt::profile::nanos() {
+            families.set_item(family.name(), nanos)?;
+        }
+        d.set_item("family_ns", families)?;
         out.append(d)?;
     }
     Ok(out.unbind())
+}
+
+/// Starts or stops counting the time of each family of ops, from zero.
+#[pyfunction]
+fn profile_families(on: bool) {
+    gt::profile::set_enabled(on);
 }
 
 /// Waits until everything recorded has run; raises the error of a write that was skipped.
@@ -91,6 +102,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     add!(
         worker_stats,
+        profile_families,
         synchronize,
         cut,
         empty_cache,

@@ -68,8 +68,11 @@ impl<E: Engine> Planner<'_, E> {
             let (plan, program) = (cached.plan.clone(), cached.program.clone());
             return self.compile(window, canonical, plan, program);
         }
-        Counters::add(&counters.plan_misses, 1);
-        let compiled = self.config.compile == CompilePolicy::Always;
+        // Joined windows have repeated in parts: this is their compiling, not a window nobody expected.
+        if !window.joined {
+            Counters::add(&counters.plan_misses, 1);
+        }
+        let compiled = window.joined || self.config.compile == CompilePolicy::Always;
         self.make(window, canonical, PlanOptions { fusion: self.config.fusion, compiled })
     }
 

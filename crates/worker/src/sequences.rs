@@ -35,7 +35,7 @@ impl Sequences {
         }
         let entry = self.counted.entry(exact).or_insert((0, instrs as u64));
         entry.0 += 1;
-        if entry.0 == threshold + 1 {
+        if entry.0 == threshold.saturating_add(1) {
             self.hot += 1;
         }
         entry.0

@@ -4,7 +4,7 @@ use gt_ir::{Payload, Window};
 
 /// The window in parts of at most `limit` instructions. What dies, dies with the last part.
 pub(crate) fn split(window: Window, limit: usize) -> Vec<Window> {
-    let Window { instrs, uploads, frees, eager } = window;
+    let Window { instrs, uploads, frees, eager, joined } = window;
     let mut parts = Vec::with_capacity(instrs.len().div_ceil(limit));
     let mut uploads = uploads.into_iter().peekable();
     let mut instrs = instrs.into_iter();
@@ -16,7 +16,7 @@ pub(crate) fn split(window: Window, limit: usize) -> Vec<Window> {
         while let Some(payload) = uploads.next_if(|p| (p.instr as usize) < end) {
             own.push(Payload { instr: payload.instr.saturating_sub(start as u32), ..payload });
         }
-        parts.push(Window { instrs: part, uploads: own, frees: Vec::new(), eager });
+        parts.push(Window { instrs: part, uploads: own, frees: Vec::new(), eager, joined });
         start = end;
     }
     if let Some(last) = parts.last_mut() {

@@ -31,11 +31,11 @@ type Pending = BTreeMap<u64, (Arc<Node>, SmallVec<[Option<Tensor>; 1]>)>;
 /// # Errors
 /// When a root needs no gradient, is not a scalar and has no gradient given, or the graph was released already.
 pub fn backward(roots: &[Tensor], grads: &[Option<Tensor>], options: BackwardOptions) -> Result<()> {
-    lane::cut()?;
+    lane::boundary()?;
     let mut walk = Walk { options, wanted: None, pending: Pending::new() };
     walk.start(roots, grads)?;
     walk.run()?;
-    lane::cut()
+    lane::boundary()
 }
 
 /// Gradients of `roots` with respect to `inputs`, without touching any `.grad`.
@@ -49,7 +49,7 @@ pub fn grad(
     options: BackwardOptions,
     allow_unused: bool,
 ) -> Result<Vec<Option<Tensor>>> {
-    lane::cut()?;
+    lane::boundary()?;
     let mut targets = Vec::new();
     for t in inputs {
         let _ = t.value()?;
@@ -75,7 +75,7 @@ pub fn grad(
                 .into(),
         ));
     }
-    lane::cut()?;
+    lane::boundary()?;
     Ok(out)
 }
 

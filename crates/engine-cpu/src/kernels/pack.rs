@@ -8,6 +8,9 @@
 pub(super) type TransposeFn<T> =
     unsafe fn(from: *const T, row_stride: isize, rows: usize, depth: usize, to: *mut T, width: usize);
 
+/// Elements copied at once.
+const CHUNK: usize = 8;
+
 /// A block of a matrix to pack: `count` neighbours across the panel, `depth` along `k`.
 #[derive(Clone, Copy)]
 pub(super) struct Block<T> {
@@ -35,7 +38,16 @@ pub(super) unsafe fn panel<T: Copy + Default>(block: Block<T>, to: *mut T, width
                 }
             }
         }
-        if across == 1 {
+        if across == 1 && count == width && width.is_multiple_of(CHUNK) {
+            // Whole panels: rows are short, and calls of a general copy would cost more than the copying.
+            for p in 0..depth {
+                let (from, to) = (from.offset(p as isize * along), to.add(p * width));
+                for i in (0..width).step_by(CHUNK) {
+                    let chunk = from.add(i).cast::<[T; CHUNK]>().read_unaligned();
+                    to.add(i).cast::<[T; CHUNK]>().write_unaligned(chunk);
+                }
+            }
+        } else if across == 1 {
             for p in 0..depth {
                 std::ptr::copy_nonoverlapping(from.offset(p as isize * along), to.add(p * width), count);
             }
