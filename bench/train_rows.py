@@ -268,6 +268,7 @@ def profile(peer, size, warm_up=8, steps=None):
     for _ in range(warm_up):
         training.step()
     peer.synchronize()
+    peer.module._core.profile_families(True)
     before, start = _counted(peer.module), clock()
     for _ in range(steps):
         training.step()

@@ -13,6 +13,7 @@ pub trait Element: Copy + 'static {
     /// Its dtype.
     const DTYPE: DType;
     /// Appends its bytes.
+    #[track_caller]
     fn put(self, out: &mut Vec<u8>);
     /// Reads it from exactly `DTYPE.size()` bytes.
     fn get(bytes: &[u8]) -> Self;
@@ -36,9 +37,11 @@ elements!(u8 => U8, i8 => I8, i32 => I32, i64 => I64, f32 => F32, f64 => F64, f1
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
+    #[track_caller]
     fn put(self, out: &mut Vec<u8>) {
         out.push(self as u8);
     }
+    #[track_caller]
     fn get(bytes: &[u8]) -> Self {
         bytes[0] != 0
     }
@@ -78,6 +81,7 @@ pub fn put_scalar(out: &mut Vec<u8>, dtype: DType, s: Scalar) {
 
 impl Tensor {
     /// A tensor from packed little-endian bytes.
+    #[track_caller]
     pub fn from_bytes(ty: TensorType, bytes: Bytes) -> Result<Tensor> {
         if bytes.len() != ty.bytes() {
             return Err(Error::Value(format!("{ty} takes {} bytes, got {}", ty.bytes(), bytes.len())));
@@ -88,6 +92,7 @@ impl Tensor {
     }
 
     /// A tensor from a slice in row-major order.
+    #[track_caller]
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize]) -> Result<Tensor> {
         let ty = TensorType { dtype: T::DTYPE, shape: gt_ir::Shape::try_new(shape)? };
         if ty.numel() != data.len() {
@@ -99,6 +104,7 @@ impl Tensor {
     }
 
     /// The elements in row-major order: one round trip.
+    #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::DTYPE {
             return Err(Error::Type(format!(

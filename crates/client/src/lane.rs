@@ -15,6 +15,7 @@
 //! LANE-3: neither lock is held while a `Value` is dropped, a session is started or Python runs.
 
 use std::cell::OnceCell;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -133,6 +134,7 @@ fn lane_of(id: TensorId) -> Option<Arc<Lane>> {
 /// # Errors
 /// When no session can be started, or a wait for credits was interrupted (the instruction is recorded all the same).
 #[inline]
+#[track_caller]
 pub(crate) fn record(
     op: Op,
     ins: &[&Value],
@@ -141,6 +143,7 @@ pub(crate) fn record(
     payload: Option<Bytes>,
 ) -> Result<TensorId> {
     let session = session()?;
+    let site = site::here(Location::caller());
     mine(|lane| {
         let mut ids = Ins::new();
         for value in ins {
@@ -172,7 +175,7 @@ pub(crate) fn record(
             ins: ids,
             scalars: Scalars::from_slice(scalars),
             scope: ScopeId(0),
-            site: site::current(),
+            site,
         });
         pending.since_cut += 1;
         pending.recorded += 1;

@@ -1,7 +1,8 @@
 //! Source lines, interned: an instruction carries a number, an error carries `file:line`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::panic::Location;
 
 use gt_ir::SiteId;
 use parking_lot::Mutex;
@@ -42,8 +43,28 @@ pub fn set(id: SiteId) {
     CURRENT.set(id);
 }
 
-/// The line set last by this thread.
+/// The line that what this thread records now belongs to: the one set last, or, in a program that sets none, the caller's.
 #[inline]
-pub fn current() -> SiteId {
-    CURRENT.get()
+pub(crate) fn here(caller: &'static Location<'static>) -> SiteId {
+    match CURRENT.get() {
+        SiteId(0) => of_rust(caller),
+        set => set,
+    }
+}
+
+/// The id of a line of a Rust program; lines of this crate are nobody's.
+#[cold]
+fn of_rust(caller: &'static Location<'static>) -> SiteId {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<*const Location<'static>, SiteId>> = RefCell::new(HashMap::new());
+    }
+    KNOWN.with_borrow_mut(|known| {
+        *known.entry(caller).or_insert_with(|| {
+            let own = Location::caller().file().trim_end_matches("site.rs");
+            match caller.file().starts_with(own) {
+                true => SiteId(0),
+                false => intern(&format!("{}:{}", caller.file(), caller.line())),
+            }
+        })
+    })
 }

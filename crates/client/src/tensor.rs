@@ -68,6 +68,7 @@ pub(crate) type Results = SmallVec<[Tensor; 1]>;
 impl Tensor {
     /// A tensor of its own that shows `value`.
     #[inline]
+    #[track_caller]
     pub(crate) fn from_value(value: Value, history: History) -> Self {
         let cell = Cell::new(value.clone());
         Tensor::in_cell(value, cell, history)
@@ -75,6 +76,7 @@ impl Tensor {
 
     /// A tensor that shows all of a new cell.
     #[inline]
+    #[track_caller]
     fn in_cell(value: Value, cell: Arc<Cell>, history: History) -> Self {
         let ty = *value.ty();
         Tensor(Arc::new(Inner {
@@ -87,6 +89,7 @@ impl Tensor {
     }
 
     /// Records an instruction on tensors and tracks it if gradients may flow.
+    #[track_caller]
     pub(crate) fn apply(op: Op, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Results> {
         let mut values: SmallVec<[Value; 3]> = SmallVec::new();
         let mut types: SmallVec<[TensorType; 3]> = SmallVec::new();
@@ -122,6 +125,7 @@ impl Tensor {
 
     /// [`Tensor::apply`] where the caller knows that the one output has type `ty`: nothing is left to infer.
     #[inline]
+    #[track_caller]
     pub(crate) fn apply_known<const N: usize>(
         op: Op,
         ins: [&Tensor; N],
@@ -161,6 +165,7 @@ impl Tensor {
 
     /// Records an instruction with one output.
     #[inline]
+    #[track_caller]
     pub(crate) fn apply1(op: impl Into<Op>, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Tensor> {
         let mut outs = Tensor::apply(op.into(), ins, scalars)?;
         Ok(outs.swap_remove(0))
@@ -168,12 +173,14 @@ impl Tensor {
 
     /// What the tensor shows now.
     #[inline]
+    #[track_caller]
     pub(crate) fn value(&self) -> Result<Value> {
         self.look().map(|(value, _)| value)
     }
 
     /// What the tensor shows now, and whether gradients flow to or through it.
     #[inline]
+    #[track_caller]
     fn look(&self) -> Result<(Value, bool)> {
         {
             let state = self.0.state.lock();
@@ -187,6 +194,7 @@ impl Tensor {
 
     /// Looks at the cell again after it moved on.
     #[cold]
+    #[track_caller]
     fn derive(&self) -> Result<Value> {
         let Some(view) = &self.0.view else {
             let (value, version) = self.0.cell.read();
@@ -224,6 +232,7 @@ impl Tensor {
     }
 
     /// Another handle on the same cell, seen through `view`.
+    #[track_caller]
     pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, value: Value, history: History) -> Tensor {
         let version = self.0.cell.version();
         let state = Mutex::new(State { value, version, history });
@@ -232,34 +241,40 @@ impl Tensor {
 
     /// The tensor type.
     #[inline]
+    #[track_caller]
     pub fn ty(&self) -> TensorType {
         self.0.ty
     }
 
     /// The element type.
     #[inline]
+    #[track_caller]
     pub fn dtype(&self) -> DType {
         self.0.ty.dtype
     }
 
     /// The extents.
     #[inline]
+    #[track_caller]
     pub fn shape(&self) -> &Shape {
         &self.0.ty.shape
     }
 
     /// The number of dimensions.
     #[inline]
+    #[track_caller]
     pub fn rank(&self) -> usize {
         self.0.ty.shape.rank()
     }
 
     /// The number of elements.
+    #[track_caller]
     pub fn numel(&self) -> usize {
         self.0.ty.numel()
     }
 
     /// Element strides, as PyTorch would have them.
+    #[track_caller]
     pub fn strides(&self) -> Steps {
         match &self.0.view {
             Some(view) => view.strides,
@@ -268,11 +283,13 @@ impl Tensor {
     }
 
     /// Elements from the start of the cell to the first one of the view.
+    #[track_caller]
     pub fn storage_offset(&self) -> i64 {
         self.0.view.as_ref().map_or(0, |v| v.offset)
     }
 
     /// Whether the elements lie packed in row-major order.
+    #[track_caller]
     pub fn is_contiguous(&self) -> bool {
         let (shape, strides) = (self.shape(), self.strides());
         let mut expected = 1i64;
@@ -286,41 +303,49 @@ impl Tensor {
     }
 
     /// How often the tensor's cell was written to.
+    #[track_caller]
     pub fn version(&self) -> u32 {
         self.0.cell.seen()
     }
 
     /// Whether both are the same tensor.
+    #[track_caller]
     pub fn is(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// An address-like number: the same for clones of one tensor.
+    #[track_caller]
     pub fn key(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
 
     /// The same for the cell: equal for all tensors that share it.
+    #[track_caller]
     pub fn cell_key(&self) -> usize {
         Arc::as_ptr(&self.0.cell) as usize
     }
 
     /// Whether both look at the same cell.
+    #[track_caller]
     pub fn shares_cell(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0.cell, &other.0.cell)
     }
 
     /// The tensor this is a view of.
+    #[track_caller]
     pub fn base(&self) -> Option<Tensor> {
         self.0.view.as_ref().and_then(|v| v.base.clone())
     }
 
     /// The stream's name of the tensor's present value.
+    #[track_caller]
     pub fn id(&self) -> Result<gt_ir::TensorId> {
         Ok(self.value()?.id())
     }
 
     /// Waits for the value and copies it out: one round trip.
+    #[track_caller]
     pub fn read(&self) -> Result<HostTensor> {
         let value = self.value()?;
         lane::cut_for_read(&value)?;
@@ -329,6 +354,7 @@ impl Tensor {
     }
 
     /// The only element, as a scalar.
+    #[track_caller]
     pub fn item(&self) -> Result<Scalar> {
         if self.numel() != 1 {
             return Err(Error::State(format!(
@@ -343,6 +369,7 @@ impl Tensor {
 }
 
 impl std::fmt::Debug for Tensor {
+    #[track_caller]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tensor({})", self.0.ty)
     }

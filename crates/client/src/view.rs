@@ -39,6 +39,7 @@ pub(crate) struct View {
 
 impl View {
     /// The steps in the order they are taken.
+    #[track_caller]
     fn steps(&self) -> Vec<&Look> {
         let mut steps: Vec<&Look> = std::iter::successors(Some(&*self.last), |s| s.before.as_deref()).collect();
         steps.reverse();
@@ -46,6 +47,7 @@ impl View {
     }
 
     /// Shows `whole` through the steps; tracked if gradients flow.
+    #[track_caller]
     pub fn look(&self, whole: &Tensor) -> Result<Tensor> {
         let mut shown = whole.clone();
         for step in self.steps() {
@@ -55,6 +57,7 @@ impl View {
     }
 
     /// The whole with the part that is shown replaced by `new`; tracked if gradients flow.
+    #[track_caller]
     pub fn write(&self, whole: &Tensor, new: &Tensor) -> Result<Tensor> {
         if self.last.repeats {
             return self.write_at_places(whole, new);
@@ -83,6 +86,7 @@ impl View {
     }
 
     /// [`View::write`] for views that repeat elements: where each element shown lies in the whole is looked up.
+    #[track_caller]
     fn write_at_places(&self, whole: &Tensor, new: &Tensor) -> Result<Tensor> {
         let dims: Vec<i64> = whole.shape().iter().map(|&d| d as i64).collect();
         let places = no_grad(|| self.look(&Tensor::iota(whole.numel())?.reshape(&dims)?)?.reshape(&[-1]))?;
@@ -91,6 +95,7 @@ impl View {
     }
 
     /// Whether several elements shown are one element of the cell.
+    #[track_caller]
     pub fn overlaps(&self, shape: &Shape) -> bool {
         shape.iter().zip(self.strides.iter()).any(|(&extent, &stride)| extent > 1 && stride == 0)
     }
@@ -98,6 +103,7 @@ impl View {
 
 impl Tensor {
     /// A view: shares the cell, follows the history. The caller has checked that `op` gives `shape`.
+    #[track_caller]
     fn view_as_op(&self, op: Op, shape: Shape, starts: &[Scalar], strides: Steps, offset: i64) -> Result<Tensor> {
         let source = self.value()?;
         let tracked = grad_enabled() && self.requires_grad();
@@ -122,6 +128,7 @@ impl Tensor {
     }
 
     /// An alias without history.
+    #[track_caller]
     pub fn detach(&self) -> Tensor {
         let state = self.0.state.lock();
         let (value, version) = (state.value.clone(), state.version);
@@ -133,6 +140,7 @@ impl Tensor {
     }
 
     /// An alias without history whose writes autograd does not see: what `.data` is.
+    #[track_caller]
     pub fn data(&self) -> Tensor {
         let alias = self.detach();
         let inner = Arc::into_inner(alias.0).expect("the alias was just made");
@@ -143,6 +151,7 @@ impl Tensor {
     ///
     /// `new` carries the history the tensor shall have. The write is an instruction, so that a poisoned `new` leaves the
     /// cell as it was.
+    #[track_caller]
     pub(crate) fn assign(&self, new: &Tensor) -> Result<()> {
         if let Some(view) = &self.0.view
             && view.overlaps(self.shape())
@@ -158,6 +167,7 @@ impl Tensor {
     }
 
     /// [`Tensor::assign`] of several tensors by one write: all of them, or, when something failed, none. Untracked.
+    #[track_caller]
     pub(crate) fn assign_all(tensors: &[&Tensor], new: &[Tensor]) -> Result<()> {
         if tensors.iter().any(|t| t.0.view.is_some()) {
             return tensors.iter().zip(new).try_for_each(|(t, new)| t.assign(new));
@@ -182,6 +192,7 @@ impl Tensor {
     }
 
     /// [`Tensor::assign`] of the same number everywhere, which may be written to one place several times.
+    #[track_caller]
     pub(crate) fn assign_uniform(&self, new: &Tensor) -> Result<()> {
         self.check_writable()?;
         let new = if new.0.ty == self.0.ty {
@@ -236,6 +247,7 @@ impl Tensor {
 
     /// `new`, with a history that leads to the present one where it has none: what was computed from a tensor that is
     /// overwritten gets a gradient of zero, not none.
+    #[track_caller]
     fn replaced_by(&self, new: Tensor) -> Result<Tensor> {
         if !grad_enabled() || new.requires_grad() || !self.requires_grad() {
             return Ok(new);
@@ -244,6 +256,7 @@ impl Tensor {
         Ok(Tensor::select_by(&taken, &new, self)?.named("Copy"))
     }
 
+    #[track_caller]
     fn check_writable(&self) -> Result<()> {
         if !grad_enabled() {
             return Ok(());
@@ -265,17 +278,20 @@ impl Tensor {
     }
 
     /// `x.reshape` as a view, when strides allow it.
+    #[track_caller]
     pub(crate) fn view_reshape(&self, shape: Shape) -> Result<Option<Tensor>> {
         let Some(strides) = reshape_strides(self.shape(), &self.strides(), &shape) else { return Ok(None) };
         self.view_as_op(Reshape { shape }.into(), shape, &[], strides, self.storage_offset()).map(Some)
     }
 
+    #[track_caller]
     pub(crate) fn view_permute(&self, perm: Steps) -> Result<Tensor> {
         let strides = self.strides();
         let shape = perm.map(|p| self.shape()[p as usize]);
         self.view_as_op(Permute { perm }.into(), shape, &[], perm.map(|p| strides[p as usize]), self.storage_offset())
     }
 
+    #[track_caller]
     pub(crate) fn view_broadcast(&self, shape: Shape) -> Result<Tensor> {
         let (own, lead) = (self.strides(), shape.rank().saturating_sub(self.rank()));
         let mut strides = Steps::splat(shape.rank(), 0);
@@ -288,6 +304,7 @@ impl Tensor {
     }
 
     /// `sizes` elements from `starts` on, `steps` apart, without the axes in `drop`.
+    #[track_caller]
     pub(crate) fn view_slice(&self, sizes: Shape, starts: &[i64], steps: Steps, drop: AxisSet) -> Result<Tensor> {
         let own = self.strides();
         let (mut offset, empty) = (self.storage_offset(), sizes.numel() == 0);

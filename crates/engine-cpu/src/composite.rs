@@ -31,7 +31,13 @@ impl Single<'_> {
             Op::CrossEntropyGrad(_) if dtype == DType::F32 => self.cross_entropy_grad(slots),
             Op::Attention(op) if dtype != DType::F64 => self.attention(slots, op),
             Op::AttentionGrad(op) if dtype != DType::F64 => self.attention_grad(slots, op),
-            Op::Update(op) if matches!(dtype, DType::F32 | DType::F64) => self.update_tensors(slots, op),
+            // The kernel takes one dtype; a group of several is spelled out.
+            Op::Update(op)
+                if matches!(dtype, DType::F32 | DType::F64)
+                    && (0..self.instr.ins.len()).all(|i| self.operand(slots, i).layout.dtype == dtype) =>
+            {
+                self.update_tensors(slots, op)
+            }
             _ => {
                 let ins: Vec<CpuBuffer> = (0..self.instr.ins.len()).map(|i| self.operand(slots, i).clone()).collect();
                 expansion::run(self.cx, self.instr, self.scalars, &ins).map(SmallVec::from_vec)

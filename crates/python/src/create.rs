@@ -43,7 +43,7 @@ fn tensor(
     let _ = pin_memory;
     mark(data.py());
     let dev = match (device, data.cast::<PyTensor>()) {
-        (None, Ok(t)) => t.get().device,
+        (None, Ok(t)) => t.get().device(),
         _ => device::optional(device)?,
     };
     finish(Ok(from_any(data, args::dtype(dtype)?)?), requires_grad, dev)
@@ -63,7 +63,7 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
     if let Ok(t) = data.cast::<PyTensor>() {
         mark(data.py());
         let out = dt.map_or(Ok(t.get().t.clone()), |d| t.get().t.to_dtype(d)).or_raise()?;
-        let device = if device.is_none() { t.get().device } else { device::optional(device)? };
+        let device = if device.is_none() { t.get().device() } else { device::optional(device)? };
         return Ok(PyTensor::on(out, device).into_pyobject(data.py())?.into_any());
     }
     Ok(tensor(data, dtype, device, false, false)?.into_pyobject(data.py())?.into_any())
@@ -111,7 +111,7 @@ macro_rules! filled {
             mark(input.py());
             let this = input.get();
             let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
-            let dev = if device.is_none() { this.device } else { device::optional(device)? };
+            let dev = if device.is_none() { this.device() } else { device::optional(device)? };
             finish(Tensor::full(this.t.shape(), $value, Some(dt)), requires_grad, dev)
         }
     )*};
@@ -156,7 +156,7 @@ fn full_like(
     let (this, value) = (input.get(), fill(fill_value)?);
     let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
     check_range(value, dt)?;
-    let dev = if device.is_none() { this.device } else { device::optional(device)? };
+    let dev = if device.is_none() { this.device() } else { device::optional(device)? };
     finish(Tensor::full(this.t.shape(), value, Some(dt)), requires_grad, dev)
 }
 
@@ -262,7 +262,7 @@ macro_rules! random {
             mark(input.py());
             let this = input.get();
             let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
-            let dev = if device.is_none() { this.device } else { device::optional(device)? };
+            let dev = if device.is_none() { this.device() } else { device::optional(device)? };
             finish(Tensor::$make(this.t.shape(), Some(dt), generator.map(|g| &g.get().0)), requires_grad, dev)
         }
     )*};
@@ -329,7 +329,7 @@ fn randint_like(
     let this = input.get();
     let (a, b) = high.map_or((0, low), |h| (low, h));
     let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
-    let dev = if device.is_none() { this.device } else { device::optional(device)? };
+    let dev = if device.is_none() { this.device() } else { device::optional(device)? };
     finish(Tensor::randint(a, b, this.t.shape(), Some(dt), None), requires_grad, dev)
 }
 
@@ -419,7 +419,7 @@ impl PyTensor {
     ) -> PyResult<PyTensor> {
         mark(data.py());
         let dt = args::dtype(dtype)?.unwrap_or(self.t.dtype());
-        let dev = if device.is_none() { self.device } else { device::optional(device)? };
+        let dev = if device.is_none() { self.device() } else { device::optional(device)? };
         finish(Ok(from_any(data, Some(dt))?), requires_grad, dev)
     }
 }
@@ -437,7 +437,7 @@ impl PyTensor {
         mark(sizes.py());
         let shape = extents(sizes, size)?;
         let dt = args::dtype(dtype)?.unwrap_or(self.t.dtype());
-        let dev = if device.is_none() { self.device } else { device::optional(device)? };
+        let dev = if device.is_none() { self.device() } else { device::optional(device)? };
         finish(Tensor::full(&shape, value, Some(dt)), requires_grad, dev)
     }
 }

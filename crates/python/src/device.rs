@@ -21,6 +21,28 @@ pub enum Device {
 const WORKERS: u16 = 1;
 
 impl Device {
+    /// The device as a number, to be kept in an atomic.
+    pub fn code(self) -> u32 {
+        match self {
+            Device::Unset => 0,
+            Device::Cpu => 1,
+            Device::Cuda(None) => 2,
+            Device::Cuda(Some(i)) => 1 << 16 | i as u32,
+            Device::Worker(i) => 2 << 16 | i as u32,
+        }
+    }
+
+    /// Undoes [`Device::code`].
+    pub fn from_code(code: u32) -> Device {
+        match (code >> 16, code as u16) {
+            (0, 0) => Device::Unset,
+            (0, 1) => Device::Cpu,
+            (0, _) => Device::Cuda(None),
+            (1, i) => Device::Cuda(Some(i)),
+            (_, i) => Device::Worker(i),
+        }
+    }
+
     fn kind(self) -> &'static str {
         match self {
             Device::Unset | Device::Cpu => "cpu",

@@ -17,6 +17,7 @@ pub enum Arg<'a> {
 }
 
 impl<'a> From<&'a Tensor> for Arg<'a> {
+    #[track_caller]
     fn from(t: &'a Tensor) -> Self {
         Arg::Tensor(t)
     }
@@ -35,6 +36,7 @@ macro_rules! numbers {
 numbers!(f64, f32, i64, i32, bool, Scalar);
 
 impl Arg<'_> {
+    #[track_caller]
     fn category(&self) -> u8 {
         match self {
             Arg::Tensor(t) => t.dtype().category(),
@@ -42,6 +44,7 @@ impl Arg<'_> {
         }
     }
 
+    #[track_caller]
     pub(crate) fn to_tensor(self, dtype: DType) -> Result<Tensor> {
         match self {
             Arg::Tensor(t) => t.to_dtype(dtype),
@@ -53,6 +56,7 @@ impl Arg<'_> {
 impl Tensor {
     /// `kind(a, b)` with broadcasting and promotion. One operand at least must be a tensor.
     #[inline]
+    #[track_caller]
     pub fn binary<'a>(kind: BinaryKind, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         let (a, b) = (a.into(), b.into());
         if let (Arg::Tensor(x), Arg::Tensor(y)) = (&a, &b)
@@ -84,6 +88,7 @@ impl Tensor {
         Tensor::binary_promoted(kind, a, b)
     }
 
+    #[track_caller]
     fn binary_promoted(kind: BinaryKind, a: Arg<'_>, b: Arg<'_>) -> Result<Tensor> {
         let mut dtype = result_type(&[a, b]);
         match kind {
@@ -140,6 +145,7 @@ impl Tensor {
     }
 
     /// `kind(a, b)` as bool, with broadcasting and promotion.
+    #[track_caller]
     pub fn compare<'a>(kind: CompareKind, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         let (a, b) = (a.into(), b.into());
         let dtype = result_type(&[a, b]);
@@ -165,26 +171,31 @@ impl Tensor {
 
     /// `a + b`.
     #[inline]
+    #[track_caller]
     pub fn add<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         Tensor::binary(BinaryKind::Add, self, b)
     }
 
     /// `a - b`.
+    #[track_caller]
     pub fn sub<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         Tensor::binary(BinaryKind::Sub, self, b)
     }
 
     /// `a * b`.
+    #[track_caller]
     pub fn mul<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         Tensor::binary(BinaryKind::Mul, self, b)
     }
 
     /// `a / b`; integers become float32.
+    #[track_caller]
     pub fn div<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         Tensor::binary(BinaryKind::Div, self, b)
     }
 
     /// `a ** b`. Where the number selects the algorithm, another op is recorded.
+    #[track_caller]
     pub fn pow<'a>(&'a self, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         let b = b.into();
         if let Arg::Number(n) = b {
@@ -206,6 +217,7 @@ impl Tensor {
     }
 
     /// `self` where `cond`, else `other`.
+    #[track_caller]
     pub fn select_by<'a>(cond: &Tensor, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
         let (a, b) = (a.into(), b.into());
         if cond.dtype() != DType::Bool && cond.dtype() != DType::U8 {
@@ -234,6 +246,7 @@ impl Tensor {
     }
 
     /// Limits from below and above; either may be missing.
+    #[track_caller]
     pub fn clamp<'a>(&'a self, min: Option<Arg<'a>>, max: Option<Arg<'a>>) -> Result<Tensor> {
         let mut out = match (min, max) {
             (None, None) => {
@@ -253,6 +266,7 @@ impl Tensor {
     }
 
     /// One side of a clamp. A number passes no gradient at the limit, as PyTorch's clamp does; `maximum` would halve it.
+    #[track_caller]
     fn clamp_side(&self, kind: BinaryKind, outside: CompareKind, limit: Arg<'_>) -> Result<Tensor> {
         match limit {
             Arg::Number(n) => {

@@ -10,6 +10,7 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// Every element is `value`; its own dtype unless one is given.
+    #[track_caller]
     pub fn full(shape: &[usize], value: impl Into<Scalar>, dtype: Option<DType>) -> Result<Tensor> {
         let value = value.into();
         let dtype = dtype.unwrap_or_else(|| dtype_of_number(value));
@@ -21,21 +22,25 @@ impl Tensor {
     }
 
     /// Zeros; the default dtype unless a dtype is given.
+    #[track_caller]
     pub fn zeros(shape: &[usize], dtype: Option<DType>) -> Result<Tensor> {
         Tensor::full(shape, 0.0, Some(dtype.unwrap_or_else(default_dtype)))
     }
 
     /// Zeros of a type.
+    #[track_caller]
     pub fn zeros_of(ty: TensorType) -> Result<Tensor> {
         Tensor::full(&ty.shape, 0.0, Some(ty.dtype))
     }
 
     /// Ones; the default dtype unless a dtype is given.
+    #[track_caller]
     pub fn ones(shape: &[usize], dtype: Option<DType>) -> Result<Tensor> {
         Tensor::full(shape, 1.0, Some(dtype.unwrap_or_else(default_dtype)))
     }
 
     /// Numbers from `start` up to but without `end`, `step` apart.
+    #[track_caller]
     pub fn arange(start: Scalar, end: Scalar, step: Scalar, dtype: Option<DType>) -> Result<Tensor> {
         let floats = [start, end, step].iter().any(|s| s.category() == 2);
         let dtype = dtype.unwrap_or(if floats { default_dtype() } else { DType::I64 });
@@ -62,11 +67,13 @@ impl Tensor {
     }
 
     /// `0, 1, …, n - 1` as int64.
+    #[track_caller]
     pub(crate) fn iota(n: usize) -> Result<Tensor> {
         Tensor::apply1(Iota { dtype: DType::I64, shape: Shape::new(&[n]) }, &[], &[0.into(), 1.into()])
     }
 
     /// `steps` numbers from `start` to `end`, both included.
+    #[track_caller]
     pub fn linspace(start: f64, end: f64, steps: usize, dtype: Option<DType>) -> Result<Tensor> {
         let dtype = dtype.unwrap_or_else(default_dtype);
         let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
@@ -80,6 +87,7 @@ impl Tensor {
     }
 
     /// Ones on the diagonal, zeros elsewhere.
+    #[track_caller]
     pub fn eye(n: usize, m: usize, dtype: Option<DType>) -> Result<Tensor> {
         let rows = Tensor::iota(n)?.reshape(&[n as i64, 1])?;
         let columns = Tensor::iota(m)?;

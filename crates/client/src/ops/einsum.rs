@@ -53,6 +53,7 @@ struct Operand {
 
 impl Operand {
     /// Takes diagonals until every label stands once.
+    #[track_caller]
     fn new(tensor: &Tensor, mut labels: Vec<Label>) -> Result<Operand> {
         let mut tensor = tensor.clone();
         while let Some((i, j)) = (0..labels.len())
@@ -74,11 +75,13 @@ impl Operand {
         Ok(Operand { tensor, labels })
     }
 
+    #[track_caller]
     fn extent(&self, label: Label) -> usize {
         self.labels.iter().position(|&l| l == label).map_or(1, |i| self.tensor.shape()[i])
     }
 
     /// Sums away labels that nobody else wants.
+    #[track_caller]
     fn reduce(self, keep: impl Fn(Label) -> bool) -> Result<Operand> {
         let gone: Vec<i64> = (0..self.labels.len()).filter(|&i| !keep(self.labels[i])).map(|i| i as i64).collect();
         if gone.is_empty() {
@@ -90,6 +93,7 @@ impl Operand {
     }
 
     /// The axes in the order of `order`; labels it lacks become axes of extent 1.
+    #[track_caller]
     fn arranged(&self, order: &[Label]) -> Result<Tensor> {
         let have: Vec<i64> =
             order.iter().filter_map(|l| self.labels.iter().position(|m| m == l).map(|i| i as i64)).collect();
@@ -146,6 +150,7 @@ fn contract(a: Operand, b: Operand, keep: impl Fn(Label) -> bool + Copy) -> Resu
 
 impl Tensor {
     /// Sums of products as an equation says: `"bij,bjk->bik"`.
+    #[track_caller]
     pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
         let (inputs, output) = match equation.split_once("->") {
             Some((i, o)) => (i, Some(o)),

@@ -49,6 +49,7 @@ fn slice_bounds(start: Option<i64>, stop: Option<i64>, step: i64, n: i64) -> (i6
 
 impl Tensor {
     /// The axes an index list covers.
+    #[track_caller]
     fn covered(index: &[Index]) -> usize {
         index
             .iter()
@@ -62,6 +63,7 @@ impl Tensor {
     }
 
     /// The view that the plain entries make, and what the tensors pick from it. Masks stay masks, on their first axis.
+    #[track_caller]
     fn basic(&self, index: &[Index]) -> Result<(Tensor, Vec<Pick>)> {
         let covered = Tensor::covered(index);
         if covered > self.rank() {
@@ -168,6 +170,7 @@ impl Tensor {
     }
 
     /// Masks become positions; everything is broadcast to one shape.
+    #[track_caller]
     fn resolve(picks: Vec<Pick>) -> Result<Vec<Pick>> {
         let mut out: Vec<Pick> = Vec::new();
         for pick in picks {
@@ -198,6 +201,7 @@ impl Tensor {
     }
 
     /// Brings the picked axes together and joins them: (joined tensor, joined axis, linear index, the permutation used).
+    #[track_caller]
     fn joined(view: &Tensor, picks: &[Pick]) -> Result<(Tensor, usize, Tensor, Option<Steps>)> {
         let rank = view.rank();
         let axes: Vec<usize> = picks.iter().map(|p| p.axis).collect();
@@ -239,6 +243,7 @@ impl Tensor {
     }
 
     /// `x[index]`.
+    #[track_caller]
     pub fn index(&self, index: &[Index]) -> Result<Tensor> {
         // By far the most common: one position, or rows by number.
         match index {
@@ -263,6 +268,7 @@ impl Tensor {
     }
 
     /// `x[index] = value`, with broadcasting.
+    #[track_caller]
     pub fn set_index<'a>(&'a self, index: &[Index], value: impl Into<Arg<'a>>) -> Result<()> {
         let (view, picks) = self.basic(index)?;
         let value = match value.into() {
@@ -281,6 +287,7 @@ impl Tensor {
     }
 
     /// Adds to (or replaces) the elements integer tensors pick, one tensor per leading axis.
+    #[track_caller]
     pub fn index_put(&self, indices: &[Tensor], value: &Tensor, accumulate: bool) -> Result<Tensor> {
         let index: Vec<Index> = indices.iter().cloned().map(Index::Tensor).collect();
         let (view, picks) = self.basic(&index)?;
@@ -289,6 +296,7 @@ impl Tensor {
         view.put_value(&picks, &value.to_dtype(self.dtype())?, mode)
     }
 
+    #[track_caller]
     fn put_value(&self, picks: &[Pick], value: &Tensor, mode: PutMode) -> Result<Tensor> {
         let (flat, at, linear, perm) = Tensor::joined(self, picks)?;
         let wanted: Vec<usize> =
@@ -307,12 +315,14 @@ impl Tensor {
         }
     }
 
+    #[track_caller]
     fn put_at(&self, picks: &[Pick], value: &Tensor, mode: PutMode) -> Result<()> {
         let new = self.put_value(picks, value, mode)?;
         self.assign(&new)
     }
 
     /// A write through one mask, without waiting for the number of its elements.
+    #[track_caller]
     fn set_masked(&self, pick: &Pick, value: &Tensor) -> Result<()> {
         let mask = &pick.index;
         let (at, end) = (pick.axis, pick.axis + mask.rank());
@@ -354,6 +364,7 @@ impl Tensor {
     }
 
     /// The tensor broadcast to what a write needs; leading axes of extent 1 may go, as in PyTorch.
+    #[track_caller]
     pub(crate) fn expand_for_write(&self, shape: &Shape) -> Result<Tensor> {
         if self.shape() == shape {
             return Ok(self.clone());

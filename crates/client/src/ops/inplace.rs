@@ -12,6 +12,7 @@ impl Tensor {
     ///
     /// The instruction that made the result may keep what it replaces; see [`Tensor::write_computed`] for results of
     /// several instructions.
+    #[track_caller]
     pub fn write_result(&self, new: &Tensor) -> Result<()> {
         if let Some(node) = new.grad_fn() {
             node.excuse(&self.0.cell);
@@ -20,6 +21,7 @@ impl Tensor {
     }
 
     /// Computes a result from the tensor and replaces its content by it, as [`Tensor::write_result`] does.
+    #[track_caller]
     pub fn write_computed(&self, compute: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<()> {
         let since = crate::autograd::position();
         let new = compute(self)?;
@@ -33,6 +35,7 @@ impl Tensor {
         self.write_fitting(&new)
     }
 
+    #[track_caller]
     fn write_fitting(&self, new: &Tensor) -> Result<()> {
         if new.dtype().category() > self.dtype().category() {
             return Err(OpError::dtype(format!(
@@ -57,32 +60,38 @@ impl Tensor {
     }
 
     /// `self = kind(self, other)` in place.
+    #[track_caller]
     pub fn binary_<'a>(&'a self, kind: BinaryKind, other: impl Into<Arg<'a>>) -> Result<()> {
         let other = other.into();
         self.write_computed(|x| Tensor::binary(kind, x, other))
     }
 
     /// `self += other` in place.
+    #[track_caller]
     pub fn add_<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<()> {
         self.binary_(BinaryKind::Add, other)
     }
 
     /// `self -= other` in place.
+    #[track_caller]
     pub fn sub_<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<()> {
         self.binary_(BinaryKind::Sub, other)
     }
 
     /// `self *= other` in place.
+    #[track_caller]
     pub fn mul_<'a>(&'a self, other: impl Into<Arg<'a>>) -> Result<()> {
         self.binary_(BinaryKind::Mul, other)
     }
 
     /// `self = kind(self)` in place.
+    #[track_caller]
     pub fn unary_(&self, kind: UnaryKind) -> Result<()> {
         self.write_computed(|x| x.unary(kind))
     }
 
     /// Every element becomes `value`.
+    #[track_caller]
     pub fn fill_<'a>(&'a self, value: impl Into<Arg<'a>>) -> Result<()> {
         let new = match value.into() {
             Arg::Number(n) => Tensor::full(self.shape(), n, Some(self.dtype()))?,
@@ -98,6 +107,7 @@ impl Tensor {
     }
 
     /// Takes over the elements of `source`, broadcast and cast.
+    #[track_caller]
     pub fn copy_(&self, source: &Tensor) -> Result<()> {
         let new = source.to_dtype(self.dtype())?.expand_for_write(self.shape())?;
         let new = if new.is_leaf() && new.requires_grad() { new.alias()? } else { new };
@@ -105,6 +115,7 @@ impl Tensor {
     }
 
     /// Becomes another tensor: what `x.data = y` does. The cell stays, so views and aliases see it too.
+    #[track_caller]
     pub fn set_data(&self, source: &Tensor) -> Result<()> {
         if source.ty() != self.ty() {
             return Err(Error::State(format!(

@@ -8,6 +8,7 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// `a @ b` as Python has it: vectors, matrices, batches that broadcast.
+    #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() >= 2 && other.rank() >= 2 {
             return Tensor::apply1(Matmul {}, &[self, other], &[]);
@@ -46,6 +47,7 @@ impl Tensor {
     }
 
     /// `a @ b` of two matrices.
+    #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 2 || other.rank() != 2 {
             return Err(Error::State(format!("mm: {} and {} must be matrices", self.shape(), other.shape())));
@@ -54,6 +56,7 @@ impl Tensor {
     }
 
     /// `a @ b` of two batches of matrices.
+    #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 3 || other.rank() != 3 || self.shape()[0] != other.shape()[0] {
             return Err(OpError::shape(format!(
@@ -67,6 +70,7 @@ impl Tensor {
     }
 
     /// `beta * self + alpha * (a @ b)`.
+    #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
         let product = a.mm(b)?;
         let product = if alpha.as_f64() == 1.0 { product } else { product.mul(alpha)? };
@@ -78,6 +82,7 @@ impl Tensor {
     }
 
     /// The sum of products of two vectors.
+    #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || other.rank() != 1 {
             return Err(Error::State(format!(
@@ -90,6 +95,7 @@ impl Tensor {
     }
 
     /// All products of two vectors' elements.
+    #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || other.rank() != 1 {
             return Err(Error::State("outer: Expected 1-D arguments".into()));

@@ -29,6 +29,7 @@ pub struct Step<'a> {
 impl Tensor {
     /// Scaled dot-product attention of queries `[b, h, t, d]`, keys `[b, g, s, d]` and values `[b, g, s, e]`, with `mask` added
     /// to the scores; query head `i` reads key head `i / (h / g)`.
+    #[track_caller]
     pub fn attention(
         q: &Tensor,
         k: &Tensor,
@@ -43,11 +44,13 @@ impl Tensor {
     }
 
     /// The cross-entropy of each row of logits `[n, classes]` with its class; rows of class `ignore` count nothing.
+    #[track_caller]
     pub fn cross_entropy_rows(&self, classes: &Tensor, ignore: i64) -> Result<Tensor> {
         Ok(Tensor::apply(CrossEntropy {}.into(), &[self, classes], &[Scalar::I64(ignore)])?.swap_remove(0))
     }
 
     /// One optimizer step: parameters and states get new values, all of them or, when something failed, none.
+    #[track_caller]
     pub fn step(step: &Step<'_>) -> Result<()> {
         let n = step.params.len();
         if step.grads.len() != n || step.states.iter().any(|s| s.len() != n) {

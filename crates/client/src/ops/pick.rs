@@ -8,11 +8,13 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 impl Tensor {
+    #[track_caller]
     fn at_least_1d(&self) -> Result<Tensor> {
         if self.rank() == 0 { self.reshape(&[1]) } else { Ok(self.clone()) }
     }
 
     /// `out[i][j] = x[index[i][j]][j]` for dim 0.
+    #[track_caller]
     pub fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         if self.rank() == 0 || index.rank() == 0 {
@@ -26,6 +28,7 @@ impl Tensor {
     }
 
     /// `out[index[i][j]][j] = src[i][j]` (or `+=`) for dim 0.
+    #[track_caller]
     pub fn scatter<'a>(
         &'a self,
         dim: i64,
@@ -50,6 +53,7 @@ impl Tensor {
     }
 
     /// Whole slices along an axis.
+    #[track_caller]
     pub fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         if index.rank() > 1 {
@@ -65,12 +69,14 @@ impl Tensor {
     }
 
     /// Rows of a table: what an embedding does.
+    #[track_caller]
     pub fn take_rows(&self, index: &Tensor) -> Result<Tensor> {
         let index = index.to_dtype(DType::I64)?;
         Tensor::apply1(Take { axis: 0, wrap: false }, &[self, &index], &[])
     }
 
     /// Slices of `src` added (or written) at positions along an axis.
+    #[track_caller]
     pub fn index_put_along(&self, dim: i64, index: &Tensor, src: &Tensor, mode: PutMode) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         if index.rank() > 1 {
@@ -95,6 +101,7 @@ impl Tensor {
     }
 
     /// [`Tensor::gather`] with broadcasting of all other axes.
+    #[track_caller]
     pub fn take_along_dim(&self, index: &Tensor, dim: i64) -> Result<Tensor> {
         if index.rank() != self.rank() {
             return Err(Error::State(format!(

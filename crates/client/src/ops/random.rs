@@ -11,6 +11,7 @@ use crate::rng::{Generator, draw};
 use crate::tensor::Tensor;
 
 impl Tensor {
+    #[track_caller]
     fn random(
         kind: RandomKind,
         shape: &[usize],
@@ -31,6 +32,7 @@ impl Tensor {
     }
 
     /// Uniform in `[0, 1)`.
+    #[track_caller]
     pub fn rand(shape: &[usize], dtype: Option<DType>, g: Option<&Generator>) -> Result<Tensor> {
         let dtype = dtype.unwrap_or_else(default_dtype);
         // Rounding a float32 could give 1; a short float takes as many bits as it holds exactly.
@@ -45,11 +47,13 @@ impl Tensor {
     }
 
     /// Normal with mean 0 and variance 1.
+    #[track_caller]
     pub fn randn(shape: &[usize], dtype: Option<DType>, g: Option<&Generator>) -> Result<Tensor> {
         Tensor::random(RandomKind::Normal, shape, dtype.unwrap_or_else(default_dtype), &[], g)
     }
 
     /// Integers in `low..high`.
+    #[track_caller]
     pub fn randint(
         low: i64,
         high: i64,
@@ -68,6 +72,7 @@ impl Tensor {
     }
 
     /// A random order of `0..n`.
+    #[track_caller]
     pub fn randperm(n: usize, dtype: Option<DType>, g: Option<&Generator>) -> Result<Tensor> {
         let keys = Tensor::random(RandomKind::Int, &[n], DType::I64, &[i64::MIN.into(), i64::MAX.into()], g)?;
         let (_, order) = keys.sort(0, false)?;
@@ -76,6 +81,7 @@ impl Tensor {
 
     /// One with the probability each element gives, else zero. What lies outside `[0, 1]` counts as the nearer end:
     /// a probability is known only where it is computed, and nothing waits for it.
+    #[track_caller]
     pub fn bernoulli(&self, g: Option<&Generator>) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype(format!("bernoulli is not defined on {}", self.dtype().long_name())).into());
@@ -86,6 +92,7 @@ impl Tensor {
 
     /// Positions drawn with the weights of the last axis. Weights that are negative or not finite are not refused: they
     /// are known only where they are computed, and nothing waits for them.
+    #[track_caller]
     pub fn multinomial(&self, samples: usize, replacement: bool, g: Option<&Generator>) -> Result<Tensor> {
         let (rank, shape) = (self.rank(), *self.shape());
         if rank == 0 || rank > 2 {
@@ -129,6 +136,7 @@ impl Tensor {
     }
 
     /// `-log(1 - u)`.
+    #[track_caller]
     fn neg_log1m(&self) -> Result<Tensor> {
         self.unary(UnaryKind::Neg)?.unary(UnaryKind::Log1p)?.unary(UnaryKind::Neg)
     }

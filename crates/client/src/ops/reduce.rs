@@ -9,17 +9,20 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 impl Tensor {
+    #[track_caller]
     fn reduce(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         let axes = axis_set(dims, self.rank())?;
         Tensor::apply1(Reduce { kind, axes, keepdim }, &[self], &[])
     }
 
     /// Integers and bools are summed as int64 unless a dtype is given.
+    #[track_caller]
     fn widened(&self, dtype: Option<DType>) -> Result<Tensor> {
         self.to_dtype(dtype.unwrap_or(if self.dtype().is_float() { self.dtype() } else { DType::I64 }))
     }
 
     /// The sum over axes; no dims means all.
+    #[track_caller]
     pub fn sum(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
         if dtype == Some(DType::Bool) {
             return self.to_bool()?.reduce(ReduceKind::Max, dims, keepdim);
@@ -28,6 +31,7 @@ impl Tensor {
     }
 
     /// The product over axes; no dims means all.
+    #[track_caller]
     pub fn prod(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
         if dtype == Some(DType::Bool) {
             return self.to_bool()?.reduce(ReduceKind::Min, dims, keepdim);
@@ -35,11 +39,13 @@ impl Tensor {
         self.widened(dtype)?.reduce(ReduceKind::Prod, dims, keepdim)
     }
 
+    #[track_caller]
     fn count(&self, dims: &[i64]) -> Result<usize> {
         Ok(axis_set(dims, self.rank())?.iter().map(|a| self.shape()[a]).product())
     }
 
     /// The mean over axes; no dims means all.
+    #[track_caller]
     pub fn mean(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
         let x = match dtype {
             Some(d) => self.to_dtype(d)?,
@@ -57,6 +63,7 @@ impl Tensor {
     }
 
     /// The largest (or smallest) value over axes; ties share the gradient.
+    #[track_caller]
     pub fn extreme(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         if self.numel() == 0 && dims.is_empty() {
             let name = if kind == ReduceKind::Max { "max" } else { "min" };
@@ -68,6 +75,7 @@ impl Tensor {
     }
 
     /// Position of the largest (or smallest) element along an axis, or among all.
+    #[track_caller]
     pub fn arg_extreme(&self, kind: ArgKind, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let name = if kind == ArgKind::Max { "argmax" } else { "argmin" };
         match dim {
@@ -94,6 +102,7 @@ impl Tensor {
     }
 
     /// Extremes along one axis with their positions; the gradient goes to that position alone.
+    #[track_caller]
     pub fn extreme_with_index(&self, kind: ArgKind, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         let a = axis(dim, self.rank())?;
         if self.rank() == 0 {
@@ -109,6 +118,7 @@ impl Tensor {
     }
 
     /// Whether any (or, with `ReduceKind::Min`, every) element along the axes is true.
+    #[track_caller]
     pub fn truth(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         let truth = self.to_bool()?.reduce(kind, dims, keepdim)?;
         // PyTorch keeps uint8, its bool of old.
@@ -116,6 +126,7 @@ impl Tensor {
     }
 
     /// The variance over axes, dividing by `n - correction`.
+    #[track_caller]
     pub fn var(&self, dims: &[i64], correction: f64, keepdim: bool) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype("std and var only support floating point and complex dtypes").into());
@@ -128,11 +139,13 @@ impl Tensor {
     }
 
     /// The standard deviation over axes: the root of [`Tensor::var`].
+    #[track_caller]
     pub fn std(&self, dims: &[i64], correction: f64, keepdim: bool) -> Result<Tensor> {
         Ok(self.var(dims, correction, keepdim)?.safe_root()?.named("Std"))
     }
 
     /// The root, with a gradient of zero instead of infinity at zero.
+    #[track_caller]
     fn safe_root(&self) -> Result<Tensor> {
         if !self.requires_grad() {
             return self.unary(UnaryKind::Sqrt);
@@ -143,10 +156,12 @@ impl Tensor {
     }
 
     /// The p-norm over axes.
+    #[track_caller]
     pub fn norm(&self, p: f64, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         Ok(self.norm_of_order(p, dims, keepdim)?.named("LinalgVectorNorm"))
     }
 
+    #[track_caller]
     fn norm_of_order(&self, p: f64, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype(format!(
@@ -172,6 +187,7 @@ impl Tensor {
     }
 
     /// Running sums or products along an axis.
+    #[track_caller]
     pub fn scan(&self, kind: ScanKind, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         let x = self.widened(dtype)?;
         let a = axis(dim, x.rank())?;

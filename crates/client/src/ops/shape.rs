@@ -12,6 +12,7 @@ use crate::tensor::{History, Tensor};
 
 impl Tensor {
     /// A tensor of its own with the same elements: a new cell, no copy until one of them is written to.
+    #[track_caller]
     pub fn alias(&self) -> Result<Tensor> {
         let value = self.value()?;
         let history = if grad_enabled() && self.requires_grad() {
@@ -29,6 +30,7 @@ impl Tensor {
     }
 
     /// A tensor of its own that keeps no more alive than its own elements.
+    #[track_caller]
     pub fn copied(&self) -> Result<Tensor> {
         let whole = self.0.cell.read().0.ty().numel();
         if self.numel() * 2 > whole || self.numel() == 0 {
@@ -42,6 +44,7 @@ impl Tensor {
     }
 
     /// The same elements in another shape: a view where strides allow it, else a copy. One extent may be -1.
+    #[track_caller]
     pub fn reshape(&self, dims: &[i64]) -> Result<Tensor> {
         let shape = infer_shape(dims, self.numel())?;
         match self.view_reshape(shape)? {
@@ -51,6 +54,7 @@ impl Tensor {
     }
 
     /// The same elements in another shape, always a view.
+    #[track_caller]
     pub fn view(&self, dims: &[i64]) -> Result<Tensor> {
         let shape = infer_shape(dims, self.numel())?;
         self.view_reshape(shape)?.ok_or_else(|| {
@@ -64,6 +68,7 @@ impl Tensor {
     }
 
     /// Axes `start..=end` joined into one.
+    #[track_caller]
     pub fn flatten(&self, start: i64, end: i64) -> Result<Tensor> {
         let (s, e) = (axis(start, self.rank())?, axis(end, self.rank())?);
         if self.rank() == 0 {
@@ -82,6 +87,7 @@ impl Tensor {
     }
 
     /// An axis split into several; one extent may be -1.
+    #[track_caller]
     pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         let extent = self.shape().get(a).copied().unwrap_or(1);
@@ -94,6 +100,7 @@ impl Tensor {
     }
 
     /// Axis `i` of the result is axis `dims[i]`.
+    #[track_caller]
     pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
         if dims.len() != self.rank() {
             return Err(Error::State(format!(
@@ -116,6 +123,7 @@ impl Tensor {
     }
 
     /// Two axes swapped.
+    #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> Result<Tensor> {
         let (a, b) = (axis(a, self.rank())?, axis(b, self.rank())?);
         let mut perm: Steps = (0..self.rank() as i64).collect();
@@ -126,6 +134,7 @@ impl Tensor {
     }
 
     /// Axes moved to other places, the rest in order.
+    #[track_caller]
     pub fn movedim(&self, from: &[i64], to: &[i64]) -> Result<Tensor> {
         let rank = self.rank();
         if from.len() != to.len() {
@@ -148,6 +157,7 @@ impl Tensor {
     }
 
     /// Without axes of extent 1: all of them, or those named.
+    #[track_caller]
     pub fn squeeze(&self, dims: &[i64]) -> Result<Tensor> {
         let named = super::axis_set(dims, self.rank())?;
         let shape: Vec<i64> = self
@@ -161,6 +171,7 @@ impl Tensor {
     }
 
     /// With an axis of extent 1 added.
+    #[track_caller]
     pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         let a = axis(dim, self.rank() + 1)?;
         let mut shape: Vec<i64> = self.shape().iter().map(|&d| d as i64).collect();
@@ -169,6 +180,7 @@ impl Tensor {
     }
 
     /// Repeated along axes of extent 1 without copying; -1 keeps an extent.
+    #[track_caller]
     pub fn expand(&self, dims: &[i64]) -> Result<Tensor> {
         if dims.len() < self.rank() {
             return Err(Error::State(format!(
@@ -211,6 +223,7 @@ impl Tensor {
     }
 
     /// Copies laid out along each axis.
+    #[track_caller]
     pub fn repeat(&self, times: &[i64]) -> Result<Tensor> {
         if times.len() < self.rank() {
             return Err(Error::State(
@@ -243,6 +256,7 @@ impl Tensor {
     }
 
     /// Each element `times` over, along an axis.
+    #[track_caller]
     pub fn repeat_interleave(&self, times: usize, dim: i64) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         let mut shape: Vec<i64> = self.shape().iter().map(|&d| d as i64).collect();
@@ -254,6 +268,7 @@ impl Tensor {
     }
 
     /// Backwards along axes; a copy.
+    #[track_caller]
     pub fn flip(&self, dims: &[i64]) -> Result<Tensor> {
         let rank = self.rank();
         let axes = if dims.is_empty() { gt_ir::AxisSet::default() } else { super::axis_set(dims, rank)? };
@@ -270,6 +285,7 @@ impl Tensor {
     }
 
     /// Shifted around the end, along an axis.
+    #[track_caller]
     pub fn roll(&self, shift: i64, dim: i64) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1) as i64;
@@ -282,6 +298,7 @@ impl Tensor {
     }
 
     /// `length` elements from `start` on, along an axis: a view.
+    #[track_caller]
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         if self.rank() == 0 {
             return Err(Error::State("narrow() cannot be applied to a 0-dim tensor.".into()));
@@ -307,6 +324,7 @@ impl Tensor {
     }
 
     /// One position along an axis, which goes: a view.
+    #[track_caller]
     pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         if self.rank() == 0 {
             return Err(OpError::index("select() cannot be applied to a 0-dim tensor.").into());
@@ -324,6 +342,7 @@ impl Tensor {
     }
 
     /// [`Tensor::select`] of a position that is there.
+    #[track_caller]
     pub(crate) fn select_at(&self, a: usize, at: i64) -> Result<Tensor> {
         let (mut sizes, mut starts) = (*self.shape(), [0; gt_ir::MAX_RANK]);
         (sizes[a], starts[a]) = (1, at);
@@ -332,6 +351,7 @@ impl Tensor {
     }
 
     /// Parts of the given sizes along an axis: views.
+    #[track_caller]
     pub fn split_sizes(&self, sizes: &[usize], dim: i64) -> Result<Vec<Tensor>> {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
@@ -353,6 +373,7 @@ impl Tensor {
     }
 
     /// Parts of `size` along an axis, the last one smaller: views.
+    #[track_caller]
     pub fn split(&self, size: usize, dim: i64) -> Result<Vec<Tensor>> {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
@@ -369,6 +390,7 @@ impl Tensor {
     }
 
     /// At most `chunks` equal parts along an axis: views.
+    #[track_caller]
     pub fn chunk(&self, chunks: usize, dim: i64) -> Result<Vec<Tensor>> {
         let a = axis(dim, self.rank())?;
         if chunks == 0 {
@@ -382,6 +404,7 @@ impl Tensor {
     }
 
     /// All positions along an axis, one by one: views.
+    #[track_caller]
     pub fn unbind(&self, dim: i64) -> Result<Vec<Tensor>> {
         let a = axis(dim, self.rank())?;
         if self.rank() == 0 {
@@ -391,6 +414,7 @@ impl Tensor {
     }
 
     /// Tensors behind one another along an axis.
+    #[track_caller]
     pub fn cat(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
             return Err(Error::State("torch.cat(): expected a non-empty list of Tensors".into()));
@@ -427,6 +451,7 @@ impl Tensor {
     }
 
     /// Tensors of one shape beside one another along a new axis.
+    #[track_caller]
     pub fn stack(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
             return Err(Error::State("stack expects a non-empty TensorList".into()));
@@ -455,11 +480,13 @@ impl Tensor {
     }
 
     /// The number around the tensor; `low` and `high` per axis.
+    #[track_caller]
     pub fn pad(&self, low: &[usize], high: &[usize], value: impl Into<Scalar>) -> Result<Tensor> {
         Tensor::apply1(Pad { low: Shape::try_new(low)?, high: Shape::try_new(high)? }, &[self], &[value.into()])
     }
 
     /// Zero above (or, `upper`, below) a diagonal of the last two axes.
+    #[track_caller]
     pub fn triangle(&self, diagonal: i64, upper: bool) -> Result<Tensor> {
         let rank = self.rank();
         if rank < 2 {
@@ -477,6 +504,7 @@ impl Tensor {
     }
 
     /// The diagonal of two axes, as the last axis: a view where the strides of the cell allow it.
+    #[track_caller]
     pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         let rank = self.rank();
         let (a, b) = (axis(dim1, rank)?, axis(dim2, rank)?);

@@ -21,6 +21,7 @@ pub struct Unique {
 
 impl Tensor {
     /// Sorted values and where they stood; stable.
+    #[track_caller]
     pub fn sort(&self, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
         let a = axis(dim, self.rank())?;
         if self.rank() == 0 {
@@ -33,6 +34,7 @@ impl Tensor {
     }
 
     /// The `k` largest (or smallest) along an axis, in order.
+    #[track_caller]
     pub fn topk(&self, k: usize, dim: i64, largest: bool) -> Result<(Tensor, Tensor)> {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
@@ -50,6 +52,7 @@ impl Tensor {
     }
 
     /// Positions of true elements in row-major order, as flat numbers: waits for their count.
+    #[track_caller]
     fn true_positions(&self) -> Result<Tensor> {
         let flat = self.detach().to_bool()?.reshape(&[-1])?;
         // A stable descending sort of a bool puts the true elements first, in order.
@@ -59,6 +62,7 @@ impl Tensor {
     }
 
     /// Positions of elements that are not zero, one tensor per axis. Waits for their number.
+    #[track_caller]
     pub fn nonzero_tuple(&self) -> Result<Vec<Tensor>> {
         let _guard = crate::autograd::GradModeGuard::new(false);
         let mut rest = self.true_positions()?;
@@ -72,6 +76,7 @@ impl Tensor {
     }
 
     /// Positions of elements that are not zero, one row each. Waits for their number.
+    #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let axes = self.nonzero_tuple()?;
         if axes.is_empty() {
@@ -83,6 +88,7 @@ impl Tensor {
     }
 
     /// The elements where a mask of the same (broadcast) shape is true, as a vector. Waits for their number.
+    #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let shape = gt_ir::broadcast(self.shape(), mask.shape()).ok_or_else(|| {
             OpError::shape(format!("masked_select: shapes {} and {} do not broadcast", self.shape(), mask.shape()))
@@ -93,6 +99,7 @@ impl Tensor {
     }
 
     /// Distinct elements of the flattened tensor. Waits for their number.
+    #[track_caller]
     pub fn unique(&self) -> Result<Unique> {
         let _guard = crate::autograd::GradModeGuard::new(false);
         let flat = self.detach().reshape(&[-1])?;
@@ -119,6 +126,7 @@ impl Tensor {
     }
 
     /// How often each number occurs, or the sum of its weights. Waits for the largest number.
+    #[track_caller]
     pub fn bincount(&self, weights: Option<&Tensor>, minlength: usize) -> Result<Tensor> {
         if self.rank() != 1 || !self.dtype().is_int() {
             return Err(Error::State("bincount only supports 1-d non-negative integral inputs.".into()));
@@ -152,6 +160,7 @@ impl Tensor {
     }
 
     /// Whether all elements are close: `|a - b| <= atol + rtol * |b|`. Waits.
+    #[track_caller]
     pub fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
         if self.numel() == 0 || other.numel() == 0 {
             return Ok(true);
@@ -160,6 +169,7 @@ impl Tensor {
     }
 
     /// Which elements are close.
+    #[track_caller]
     pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
         if self.dtype() != other.dtype() {
             return Err(Error::State(format!(
@@ -190,6 +200,7 @@ impl Tensor {
     }
 
     /// Whether both have the same shape and elements. Waits.
+    #[track_caller]
     pub fn equal(&self, other: &Tensor) -> Result<bool> {
         if self.shape() != other.shape() {
             return Ok(false);

@@ -11,6 +11,7 @@ use crate::tensor::Tensor;
 impl Tensor {
     /// `kind(x)`; integers become float32 where the function is defined on floats only.
     #[inline]
+    #[track_caller]
     pub fn unary(&self, kind: UnaryKind) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return self.unary_of_integers(kind);
@@ -22,6 +23,7 @@ impl Tensor {
         Tensor::apply1(ops::Unary { kind }, &[self], &[])
     }
 
+    #[track_caller]
     fn unary_of_integers(&self, kind: UnaryKind) -> Result<Tensor> {
         match kind {
             _ if kind.row().accepts == Accepts::Floats => {
@@ -34,6 +36,7 @@ impl Tensor {
     }
 
     /// Refuses integers: PyTorch computes these functions on floats only and does not promote.
+    #[track_caller]
     fn require_float(&self, name: &str) -> Result<()> {
         if self.dtype().is_float() {
             return Ok(());
@@ -42,6 +45,7 @@ impl Tensor {
     }
 
     /// The tanh approximation of gelu.
+    #[track_caller]
     pub fn gelu_tanh(&self) -> Result<Tensor> {
         let cube = self.mul(self)?.mul(self)?;
         let inner = self.add(&cube.mul(0.044715)?)?.mul((2.0 / std::f64::consts::PI).sqrt())?;
@@ -49,6 +53,7 @@ impl Tensor {
     }
 
     /// Exponentials that sum to one along an axis.
+    #[track_caller]
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
         self.require_float("softmax")?;
         let shifted = self.sub(&self.peak(dim)?)?;
@@ -58,6 +63,7 @@ impl Tensor {
     }
 
     /// The logarithm of [`Tensor::softmax`].
+    #[track_caller]
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
         self.require_float("log_softmax")?;
         let shifted = self.sub(&self.peak(dim)?)?;
@@ -66,6 +72,7 @@ impl Tensor {
     }
 
     /// `log(sum(exp(x)))` along axes, without overflow.
+    #[track_caller]
     pub fn logsumexp(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         let x = self.to_float()?;
         let axes = super::axis_set(dims, x.rank())?;
@@ -89,6 +96,7 @@ impl Tensor {
     }
 
     /// The largest element along an axis, kept as an axis and outside of autograd: what softmax subtracts.
+    #[track_caller]
     fn peak(&self, dim: i64) -> Result<Tensor> {
         let x = self.detach();
         if x.shape().get(super::axis(dim, x.rank())?) == Some(&0) {
@@ -98,6 +106,7 @@ impl Tensor {
     }
 
     /// `nan` and infinities replaced by numbers.
+    #[track_caller]
     pub fn nan_to_num(&self, nan: f64, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return self.alias();
@@ -115,6 +124,7 @@ impl Tensor {
     }
 
     /// `a + weight * (b - a)`.
+    #[track_caller]
     pub fn lerp(&self, end: &Tensor, weight: Arg<'_>) -> Result<Tensor> {
         let step = end.sub(self)?;
         let part = match weight {
@@ -125,6 +135,7 @@ impl Tensor {
     }
 
     /// `self + value * a * b`, or `a / b`.
+    #[track_caller]
     pub fn addc(&self, kind: BinaryKind, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
         let both = Tensor::binary(kind, a, b)?;
         let scaled = if value.as_f64() == 1.0 { both } else { both.mul(value)? };
@@ -132,6 +143,7 @@ impl Tensor {
     }
 
     /// Truth of every element.
+    #[track_caller]
     pub fn to_bool(&self) -> Result<Tensor> {
         self.to_dtype(DType::Bool)
     }

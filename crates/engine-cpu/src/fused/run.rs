@@ -166,8 +166,9 @@ impl Bound<'_> {
     fn long_rows(&self, pool: &Pool, rows: usize, len: usize) {
         let blocks = len.div_ceil(TILE);
         let partials = Partials::new(self, rows * blocks);
-        // With nothing to compute first, blocks are reduced where they lie, several at once.
-        let in_place = self.fused.ops.is_empty() && self.ins.iter().all(|i| i.access == Access::Packed);
+        // With nothing to compute first, blocks are reduced where they lie, several at once; a constant's tile is one block.
+        let lies = |place: u16| self.ins.get(place as usize).is_some_and(|i| i.access == Access::Packed);
+        let in_place = self.fused.ops.is_empty() && self.fused.reductions.iter().all(|r| lies(r.source));
         self.share(pool, rows * blocks, 0, &|frame, units| {
             let mut unit = units.start;
             while unit < units.end {

@@ -39,7 +39,7 @@ macro_rules! casts {
                 #[pyo3(signature = (memory_format=None))]
                 fn $name<'py>(slf: &Bound<'py, Self>, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
                     let _ = memory_format;
-                    slf.get().cast_to(slf, Some(DType::$dtype), slf.get().device, false)
+                    slf.get().cast_to(slf, Some(DType::$dtype), slf.get().device(), false)
                 }
             )*
         }
@@ -79,7 +79,7 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, Self>> {
         let py = slf.py();
         let dtype = dtype.unwrap_or(self.t.dtype());
-        let here = device == self.device || matches!((device, self.device), (Device::Cpu, Device::Unset));
+        let here = device == self.device() || matches!((device, self.device()), (Device::Cpu, Device::Unset));
         if dtype == self.t.dtype() && here && !copy {
             return Ok(slf.clone());
         }
@@ -127,14 +127,14 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, Self>> {
         let _ = (non_blocking, memory_format);
         let this = slf.get();
-        let (mut dt, mut dev, mut copy) = (crate::args::dtype(dtype)?, this.device, copy);
+        let (mut dt, mut dev, mut copy) = (crate::args::dtype(dtype)?, this.device(), copy);
         if let Some(d) = device.filter(|d| !d.is_none()) {
             dev = device::extract(d)?;
         }
         let mut flags = 0;
         for arg in args.iter() {
             if let Ok(other) = arg.cast::<PyTensor>() {
-                (dt, dev) = (Some(other.get().t.dtype()), other.get().device);
+                (dt, dev) = (Some(other.get().t.dtype()), other.get().device());
             } else if arg.is_exact_instance_of::<pyo3::types::PyBool>() {
                 // Positional: non_blocking, then copy.
                 copy = if flags == 1 { arg.extract()? } else { copy };
@@ -158,7 +158,7 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
         match crate::args::dtype(dtype)? {
-            Some(d) => Ok(this.cast_to(slf, Some(d), this.device, false)?.into_any()),
+            Some(d) => Ok(this.cast_to(slf, Some(d), this.device(), false)?.into_any()),
             None => {
                 let name = match this.t.dtype() {
                     DType::F32 => "FloatTensor",
@@ -178,7 +178,7 @@ impl PyTensor {
 
     /// As another tensor's dtype.
     fn type_as<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
-        slf.get().cast_to(slf, Some(other.get().t.dtype()), slf.get().device, false)
+        slf.get().cast_to(slf, Some(other.get().t.dtype()), slf.get().device(), false)
     }
 
     /// Asked to be on the CPU; nothing moves.
@@ -186,7 +186,7 @@ impl PyTensor {
     fn cpu<'py>(slf: &Bound<'py, Self>, memory_format: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, Self>> {
         let _ = memory_format;
         let this = slf.get();
-        if matches!(this.device, Device::Unset | Device::Cpu) {
+        if matches!(this.device(), Device::Unset | Device::Cpu) {
             return Ok(slf.clone());
         }
         this.cast_to(slf, None, Device::Cpu, false)

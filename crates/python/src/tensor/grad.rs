@@ -103,7 +103,7 @@ impl PyTensor {
 
     /// Calls `hook` with the tensor's gradient on every backward pass; what it returns replaces the gradient.
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<HookHandle> {
-        let id = self.t.register_hook(python_hook(hook, self.device)).or_raise()?;
+        let id = self.t.register_hook(python_hook(hook, self.device())).or_raise()?;
         Ok(HookHandle::new(self.t.clone(), id))
     }
 
@@ -164,6 +164,8 @@ impl PyTensor {
     #[setter]
     fn set_data(&self, py: Python<'_>, data: &Bound<'_, PyTensor>) -> PyResult<()> {
         mark(py);
-        self.t.set_data(&data.get().t).or_raise()
+        self.t.set_data(&data.get().t).or_raise()?;
+        self.set_device(data.get().device());
+        Ok(())
     }
 }

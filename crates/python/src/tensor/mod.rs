@@ -9,6 +9,8 @@ mod reduce;
 mod shape;
 mod unary;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use gt_client::Tensor;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -29,8 +31,8 @@ use crate::site::mark;
 pub struct PyTensor {
     /// The client's handle.
     pub t: Tensor,
-    /// Where it was asked to be.
-    pub device: Device,
+    /// Where it was asked to be. Assigning to `.data` changes it.
+    device: AtomicU32,
     /// The object that `.grad` last gave, so that as long as somebody holds it the next one is the same.
     grad_object: Mutex<Option<Py<PyWeakrefReference>>>,
 }
@@ -45,13 +47,24 @@ impl PyTensor {
     /// A tensor that was asked to be on a device.
     #[inline]
     pub fn on(t: Tensor, device: Device) -> Self {
-        PyTensor { t, device, grad_object: Mutex::new(None) }
+        PyTensor { t, device: AtomicU32::new(device.code()), grad_object: Mutex::new(None) }
+    }
+
+    /// Where the tensor was asked to be.
+    #[inline]
+    pub fn device(&self) -> Device {
+        Device::from_code(self.device.load(Ordering::Relaxed))
+    }
+
+    /// Says where the tensor is asked to be from now on.
+    pub fn set_device(&self, device: Device) {
+        self.device.store(device.code(), Ordering::Relaxed);
     }
 
     /// A result of this tensor: asked to be where it is.
     #[inline]
     pub fn like(&self, t: Tensor) -> Self {
-        PyTensor::on(t, self.device)
+        PyTensor::on(t, self.device())
     }
 
     /// Records with the user's line; the result is asked to be where this tensor is.
@@ -157,9 +170,9 @@ impl PyTensor {
     }
 
     /// Where the tensor was asked to be.
-    #[getter]
-    fn device(&self) -> PyDevice {
-        PyDevice(self.device)
+    #[getter(device)]
+    fn get_device_hint(&self) -> PyDevice {
+        PyDevice(self.device())
     }
 
     /// The number of dimensions.
@@ -248,7 +261,7 @@ impl PyTensor {
     /// Whether the tensor was asked to be on a GPU.
     #[getter]
     fn is_cuda(&self) -> bool {
-        matches!(self.device, Device::Cuda(_))
+        matches!(self.device(), Device::Cuda(_))
     }
 
     /// How often the tensor was written to.

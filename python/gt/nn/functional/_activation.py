@@ -22,6 +22,12 @@ def _source(input: Tensor, inplace: bool) -> Tensor:
     return input.clone() if inplace else input
 
 
+def _floats_only(name: str, input: Tensor) -> None:
+    """Refuses integers and bools, as PyTorch does: a result in another dtype than the input's would surprise."""
+    if not input.is_floating_point():
+        raise NotImplementedError(f"{name} is not defined on {input.dtype}: convert the input first, x.float()")
+
+
 def _placed(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
     return input._write(out) if inplace else out
 
@@ -56,6 +62,10 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     if min_val > max_val:
         raise ValueError(f"min_val cannot be greater than max_val, got {min_val} and {max_val}")
+    if not input.is_floating_point():
+        if input.dtype == _core.bool:
+            raise NotImplementedError("Bool inputs not supported for hardtanh")
+        min_val, max_val = int(min_val), int(max_val)
     x = _source(input, inplace)
     inside = (x > min_val) & (x < max_val)
     return _placed(input, _core.where(inside, x, x.detach().clamp(min_val, max_val)), inplace)
@@ -76,6 +86,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> gt.nn.functional.leaky_relu(gt.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5000,  2.0000])
     """
+    _floats_only("leaky_relu", input)
     x = _source(input, inplace)
     return _placed(input, _core.where(x > 0, x, x * negative_slope), inplace)
 
@@ -86,6 +97,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.elu(gt.tensor([0.0, 2.0]))
     tensor([0., 2.])
     """
+    _floats_only("elu", input)
     x = _source(input, inplace)
     above = x > 0
     return _placed(input, _core.where(above, x, _core.where(above, 0.0, x).expm1() * alpha), inplace)
@@ -97,6 +109,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.selu(gt.tensor([1.0]))
     tensor([1.0507])
     """
+    _floats_only("selu", input)
     return _placed(input, elu(_source(input, inplace), _SELU_ALPHA) * _SELU_SCALE, inplace)
 
 
@@ -106,6 +119,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.celu(gt.tensor([0.0, 2.0]), alpha=2.0)
     tensor([0., 2.])
     """
+    _floats_only("celu", input)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = _source(input, inplace)
@@ -120,6 +134,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     >>> gt.nn.functional.gelu(gt.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8413])
     """
+    _floats_only("gelu", input)
     return input.gelu(approximate)
 
 
@@ -129,6 +144,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.silu(gt.tensor([1.0]))
     tensor([0.7311])
     """
+    _floats_only("silu", input)
     return input.silu_() if inplace else input.silu()
 
 
@@ -138,6 +154,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     >>> gt.nn.functional.softplus(gt.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.0000])
     """
+    _floats_only("softplus", input)
     scaled = input * beta
     far = scaled > threshold
     return _core.where(far, input, _core.where(far, 0.0, scaled).exp().log1p() / beta)
@@ -149,6 +166,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.mish(gt.tensor([1.0]))
     tensor([0.8651])
     """
+    _floats_only("mish", input)
     x = _source(input, inplace)
     return _placed(input, x * softplus(x).tanh(), inplace)
 
@@ -168,6 +186,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.hardsigmoid(gt.tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    _floats_only("hardsigmoid", input)
     return _placed(input, hardtanh(_source(input, inplace) + 3, 0.0, 6.0) / 6, inplace)
 
 
@@ -177,6 +196,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> gt.nn.functional.hardswish(gt.tensor([-4.0, 3.0]))
     tensor([0., 3.])
     """
+    _floats_only("hardswish", input)
     x = _source(input, inplace)
     bent = _core.where(x < 3, x * (x + 3) / 6, x)
     return _placed(input, _core.where(x <= -3, 0.0, bent), inplace)
@@ -188,6 +208,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> gt.nn.functional.hardshrink(gt.tensor([0.25, 2.0]))
     tensor([0., 2.])
     """
+    _floats_only("hardshrink", input)
     return _core.where((input >= -lambd) & (input <= lambd), 0.0, input)
 
 
@@ -197,6 +218,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> gt.nn.functional.softshrink(gt.tensor([0.25, 2.0]))
     tensor([0.0000, 1.5000])
     """
+    _floats_only("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     return _core.where(input > lambd, input - lambd, _core.where(input < -lambd, input + lambd, 0.0))
@@ -217,6 +239,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> gt.nn.functional.threshold(gt.tensor([1.0, 3.0]), 2.0, 9.0)
     tensor([9., 3.])
     """
+    if not input.is_floating_point():
+        threshold, value = int(threshold), int(value)
     x = _source(input, inplace)
     return _placed(input, _core.where(x > threshold, x, value), inplace)
 
@@ -227,6 +251,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> gt.nn.functional.prelu(gt.tensor([[-2.0, 3.0]]), gt.tensor([0.5]))
     tensor([[-1.,  3.]])
     """
+    _floats_only("prelu", input)
     if weight.dim() > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
     if weight.numel() != 1:
@@ -237,6 +262,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"and channel size = {channels}: input shape {tuple(input.shape)}, weight shape {tuple(weight.shape)}."
             )
         weight = weight.reshape(-1, *([1] * (input.dim() - 2)))
+    elif weight.dim() > input.dim():
+        weight = weight.reshape(())
     return _core.where(input > 0, input, input * weight)
 
 
@@ -248,6 +275,7 @@ def rrelu(
     >>> gt.nn.functional.rrelu(gt.tensor([-48.0, 3.0]))
     tensor([-11.,   3.])
     """
+    _floats_only("rrelu", input)
     slope: Tensor | float = (lower + upper) / 2
     if training:
         slope = _core.rand(input.shape, dtype=input.dtype) * (upper - lower) + lower
@@ -261,6 +289,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> gt.nn.functional.glu(gt.tensor([4.0, 0.0]))
     tensor([2.])
     """
+    _floats_only("glu", input)
     if input.dim() == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if input.shape[dim] % 2:
@@ -277,6 +306,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     >>> gt.nn.functional.logsigmoid(gt.tensor([0.0, -100.0]))
     tensor([  -0.6931, -100.0000])
     """
+    _floats_only("logsigmoid", input)
     if input.dtype in _HALVES:
         return logsigmoid(input.float()).to(input.dtype)
     # exp(60) is far inside the range of float32, and log(1 + exp(60)) is 60 in float64.

@@ -82,12 +82,13 @@ def _adaptive_max(name: str, rank: int, input: Tensor, output_size: Any, return_
         place = own if place is None else place + own
     assert place is not None
     order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
-    flat = spread.permute(0, 1, *(2 + o for o in order)).reshape(*x.shape[:2], *sizes, -1)
+    window = math.prod(spread.shape[3::2])
+    flat = spread.permute(0, 1, *(2 + o for o in order)).reshape(*x.shape[:2], *sizes, window)
     best = flat.max(-1)
     values = best[0].squeeze(0) if single else best[0]
     if not return_indices:
         return values
-    places = place.permute(order).reshape(*sizes, -1).expand(*x.shape[:2], *sizes, -1)
+    places = place.permute(order).reshape(*sizes, window).expand(*x.shape[:2], *sizes, window)
     index = places.gather(-1, best[1].unsqueeze(-1)).squeeze(-1)
     return values, (index.squeeze(0) if single else index)
 

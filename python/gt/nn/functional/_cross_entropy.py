@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gt import _core
 from gt._core import Tensor
 from gt.nn.functional._reduction import legacy, reduced
@@ -11,16 +13,37 @@ def _class_axis(input: Tensor) -> int:
     return 0 if input.dim() == 1 else 1
 
 
-def _check_index_shapes(name: str, input: Tensor, target: Tensor) -> None:
+def _check_tensors(name: str, input: Any, target: Any) -> None:
+    for position, value in (("input", input), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{position}' must be Tensor, not {type(value).__name__}")
     if input.dim() == 0:
         raise ValueError(f"{name}: expected scores with a class dimension, got a 0-d input")
+
+
+def _class_numbers(name: str, input: Tensor, target: Tensor) -> Tensor:
+    """The target as int64, of the shape of the input without its classes."""
     axis = _class_axis(input)
     expected = (*input.shape[:axis], *input.shape[axis + 1 :])
-    if tuple(target.shape) == expected:
-        return
-    if target.dim() and target.shape[0] != input.shape[0] and input.dim() > 1:
+    if tuple(target.shape) != expected:
+        if input.dim() > 1 or tuple(target.shape) != (1,):
+            _refuse_shapes(name, input, target, expected)
+        target = target.reshape(())
+    if target.dtype not in (_core.int64, _core.uint8):
+        raise RuntimeError(
+            f"{name}: expected target dtype to be Long or Byte, but got {target.dtype}: class numbers are int64, "
+            f"target.long() (probabilities have the shape of the input, {tuple(input.shape)})"
+        )
+    return target.long()
+
+
+def _refuse_shapes(name: str, input: Tensor, target: Tensor, expected: tuple[int, ...]) -> None:
+    if input.dim() == 1 and target.dim() == 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+    batch = target.shape[0] if target.dim() else 0
+    if input.dim() > 1 and batch != input.shape[0]:
         raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}): "
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({batch}): "
             f"input shape {tuple(input.shape)}, target shape {tuple(target.shape)}."
         )
     raise RuntimeError(
@@ -61,7 +84,7 @@ def _of_indices(
         if weight is not None:
             every = every * weight.reshape(-1, *([1] * (every.dim() - axis - 1)))
         smooth = _core.where(counted, -every.sum(axis), 0.0)
-        loss = loss * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+        loss = loss * (1 - label_smoothing) + smooth * (label_smoothing / max(classes, 1))
     if reduction == "mean":
         return loss.sum() / share.sum()
     return reduced(loss, reduction)
@@ -86,14 +109,11 @@ def _of_probabilities(
     classes = log_probabilities.shape[axis]
     _check_weight(weight, classes)
     if label_smoothing:
-        target = target * (1 - label_smoothing) + label_smoothing / classes
+        target = target * (1 - label_smoothing) + label_smoothing / max(classes, 1)
     product = log_probabilities * target
     if weight is not None:
         product = product * weight.reshape(-1, *([1] * (product.dim() - axis - 1)))
-    loss = -product.sum(axis)
-    if reduction == "mean":
-        return loss.sum() / max(loss.numel(), 1)
-    return reduced(loss, reduction)
+    return reduced(-product.sum(axis), reduction)
 
 
 def cross_entropy(
@@ -114,8 +134,7 @@ def cross_entropy(
     reduction = legacy(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if input.dim() == 0:
-        raise ValueError("cross_entropy: expected scores with a class dimension, got a 0-d input")
+    _check_tensors("cross_entropy", input, target)
     if target.shape == input.shape:
         if not target.dtype.is_floating_point:
             raise RuntimeError(
@@ -125,13 +144,11 @@ def cross_entropy(
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _of_probabilities(input.log_softmax(_class_axis(input)), target, weight, reduction, label_smoothing)
-    _check_index_shapes("cross_entropy", input, target)
-    if target.dtype.is_floating_point or target.dtype == _core.bool:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype} for class indices")
+    numbers = _class_numbers("cross_entropy", input, target)
     if weight is None and not label_smoothing:
-        return _of_rows(input, target.long(), ignore_index, reduction)
+        return _of_rows(input, numbers, ignore_index, reduction)
     log_probabilities = input.log_softmax(_class_axis(input))
-    return _of_indices(log_probabilities, target.long(), weight, ignore_index, reduction, label_smoothing)
+    return _of_indices(log_probabilities, numbers, weight, ignore_index, reduction, label_smoothing)
 
 
 def nll_loss(
@@ -149,7 +166,6 @@ def nll_loss(
     tensor(2.)
     """
     reduction = legacy(reduction, size_average, reduce)
-    _check_index_shapes("nll_loss", input, target)
-    if target.dtype.is_floating_point or target.dtype == _core.bool:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype} for class indices")
-    return _of_indices(input, target.long(), weight, ignore_index, reduction, 0.0)
+    _check_tensors("nll_loss", input, target)
+    numbers = _class_numbers("nll_loss", input, target)
+    return _of_indices(input, numbers, weight, ignore_index, reduction, 0.0)

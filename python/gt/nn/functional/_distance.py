@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gt._core import Tensor
+from gt._methods.joining import broadcast_tensors
 from gt._methods.linear import triu_indices
 
 
@@ -12,6 +13,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> gt.nn.functional.cosine_similarity(gt.tensor([[1.0, 0.0]]), gt.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
+    if x1.shape != x2.shape:
+        x1, x2 = broadcast_tensors(x1, x2)
     length1 = x1.norm(2, dim, keepdim=True).clamp(min=eps)
     length2 = x2.norm(2, dim, keepdim=True).clamp(min=eps)
     return ((x1 / length1) * (x2 / length2)).sum(dim)

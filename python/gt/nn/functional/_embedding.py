@@ -126,8 +126,8 @@ def embedding_bag(
             raise ValueError("offsets has to be a 1D Tensor if input is 1D")
         flat = input
         count = offsets.shape[0] - (1 if include_last_offset else 0)
-        starts = offsets[:count]
-        bag = (_core.arange(flat.shape[0]).unsqueeze(1) >= starts.unsqueeze(0)).sum(1) - 1
+        # With the last offset, what lies behind it gets a number no bag has.
+        bag = (_core.arange(flat.shape[0]).unsqueeze(1) >= offsets.unsqueeze(0)).sum(1) - 1
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)

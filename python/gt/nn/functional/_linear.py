@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gt._core import Tensor, einsum
+from gt._core import Tensor
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -30,6 +30,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): inputs of shapes {tuple(input1.shape)} and {tuple(input2.shape)} do not fit "
             f"a weight of shape {tuple(weight.shape)}"
         )
-    half = einsum("...i,oij->...oj", input1, weight)
+    outputs, inner, last = weight.shape
+    half = input1.matmul(weight.permute(1, 0, 2).reshape(inner, outputs * last)).unflatten(-1, (outputs, last))
     out = (half * input2.unsqueeze(-2)).sum(-1)
     return out if bias is None else out + bias

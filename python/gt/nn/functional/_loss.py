@@ -126,6 +126,11 @@ def binary_cross_entropy(
             f"Using a target size ({tuple(target.shape)}) that is different to the input size ({tuple(input.shape)}) "
             "is deprecated. Please ensure they have the same size."
         )
+    if target.dtype != input.dtype:
+        raise RuntimeError(
+            f"binary_cross_entropy: Found dtype {target.dtype} of the target but expected {input.dtype}, "
+            "the input's: convert it, target.to(input.dtype)"
+        )
     loss = -(target * _log_at_least(input) + (1 - target) * _log_at_least(1 - input))
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -147,6 +152,10 @@ def binary_cross_entropy_with_logits(
     reduction = legacy(reduction, size_average, reduce)
     if input.shape != target.shape:
         raise ValueError(f"Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})")
+    if not target.is_floating_point():
+        raise RuntimeError(
+            f"binary_cross_entropy_with_logits: targets are probabilities, got {target.dtype}: convert them, target.float()"
+        )
     log_probability = logsigmoid(input)
     if pos_weight is not None:
         log_probability = log_probability * ((pos_weight - 1) * target + 1)

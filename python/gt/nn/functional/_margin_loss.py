@@ -155,6 +155,13 @@ def soft_margin_loss(
     return reduced(-logsigmoid(target * input), legacy(reduction, size_average, reduce))
 
 
+def _check_classes(scores: Tensor, input: Tensor) -> None:
+    if scores.dim() != 2 or scores.shape[1] == 0:
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
+
+
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -181,6 +188,7 @@ def multi_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: input shape {tuple(input.shape)}, target shape {tuple(target.shape)}"
         )
+    _check_classes(scores, input)
     right = scores.gather(1, index.unsqueeze(1))
     loss = (margin - right + scores).clamp(min=0)
     if p == 2:
@@ -209,6 +217,7 @@ def multilabel_margin_loss(
         raise RuntimeError(f"inconsistent target size: {tuple(target.shape)} for input of size: {tuple(input.shape)}")
     single = input.dim() == 1
     scores, labels = (input.unsqueeze(0), target.unsqueeze(0)) if single else (input, target)
+    _check_classes(scores, input)
     classes = scores.shape[1]
     listed = (labels < 0).long().cumsum(1) == 0
     index = _core.where(listed, labels, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gt import _core
 from gt._core import Tensor
 from gt._grad_mode import no_grad
@@ -60,8 +62,10 @@ def batch_norm(
         mean = x.mean(dims, keepdim=True)
         centered = x - mean
         variance = (centered * centered).mean(dims, keepdim=True)
-        _move(running_mean, mean, momentum)
-        _move(running_var, variance, momentum, count / (count - 1))
+        # An empty batch says nothing about the data.
+        if count:
+            _move(running_mean, mean, momentum)
+            _move(running_var, variance, momentum, count / (count - 1))
     else:
         if running_mean is None or running_var is None:
             raise RuntimeError("batch_norm: running_mean and running_var are needed when not training")
@@ -102,9 +106,15 @@ def group_norm(
             f"{tuple(input.shape)} and num_groups={num_groups}"
         )
     _check_channels("group_norm", input, weight=weight, bias=bias)
+    size = math.prod(input.shape[1:]) // num_groups
+    if input.shape[0] * size == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)} "
+            f"in {num_groups} groups"
+        )
     dtype = input.dtype
     x = input.float() if dtype in _HALVES else input
-    grouped = x.reshape(x.shape[0], num_groups, -1)
+    grouped = x.reshape(x.shape[0], num_groups, size)
     centered = grouped - grouped.mean(-1, keepdim=True)
     variance = (centered * centered).mean(-1, keepdim=True)
     out = _affine((centered * (variance + eps).rsqrt()).reshape(x.shape), weight, bias)
@@ -130,7 +140,7 @@ def instance_norm(
         raise ValueError(f"instance_norm expects (batch, channels, …), got shape {tuple(input.shape)}")
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    count = input.numel() // max(input.shape[0] * input.shape[1], 1)
+    count = math.prod(input.shape[2:])
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     _check_channels("instance_norm", input, weight=weight, bias=bias)
@@ -140,8 +150,9 @@ def instance_norm(
     mean = x.mean(dims, keepdim=True)
     centered = x - mean
     variance = (centered * centered).mean(dims, keepdim=True)
-    _move(running_mean, mean.detach().mean(0), momentum)
-    _move(running_var, variance.detach().mean(0), momentum, count / (count - 1))
+    if input.numel():
+        _move(running_mean, mean.detach().mean(0), momentum)
+        _move(running_var, variance.detach().mean(0), momentum, count / (count - 1))
     out = _affine(centered * (variance + eps).rsqrt(), weight, bias)
     return out.to(dtype) if dtype in _HALVES else out
 

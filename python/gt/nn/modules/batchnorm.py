@@ -5,6 +5,7 @@ NORM-1: running statistics are updated in place and never read: evaluation right
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from gt import _core
@@ -203,10 +204,14 @@ class _InstanceNorm(_NormBase):
         single = input.dim() == self._ranks[0]
         x = input.unsqueeze(0) if single else input
         if x.shape[1] != self.num_features:
-            raise ValueError(
+            mismatch = (
                 f"expected input's size at dim={0 if single else 1} to match num_features ({self.num_features}), "
                 f"but got: {x.shape[1]} in {tuple(input.shape)}."
             )
+            if self.affine:
+                raise ValueError(mismatch)
+            # Without numbers of its own for every channel, the layer works for any count of them.
+            warnings.warn(f"{mismatch} num_features is not used when affine=False.", stacklevel=2)
         out = F.instance_norm(
             x,
             self.running_mean,

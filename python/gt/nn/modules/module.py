@@ -355,9 +355,11 @@ def _changed_parameter(old: Parameter, fn: Callable[[Tensor], Tensor]) -> Parame
     new = fn(data)
     if new is data:
         return old
-    if new.dtype == old.dtype and new.device == old.device and new.shape == old.shape:
+    if new.dtype == old.dtype and new.shape == old.shape:
         # The same object, so that an optimizer that holds it goes on training it.
         old.data = new
+        if old.grad is not None:
+            old.grad.data = fn(old.grad.detach())
         return old
     made = type(old)(new, old.requires_grad)
     made.__dict__.update(old.__dict__)

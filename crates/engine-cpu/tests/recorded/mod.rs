@@ -1,0 +1,134 @@
+//! Windows recorded op by op, planned by the planner and run on the engine.
+
+// Each test file uses its part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gt_engine::conformance::{Built, Outcome, run_plan, upload};
+use gt_engine::{Buffer, Value};
+use gt_engine_cpu::{Config, CpuBuffer, CpuEngine};
+use gt_ir::{Failure, HostTensor, Instr, Op, Scalar, Scalars, ScopeId, SiteId, TensorId, TensorType, Window};
+use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, build, text, verify};
+
+pub const FUSED: PlanOptions = PlanOptions { fusion: true, compiled: false };
+pub const COMPILED: PlanOptions = PlanOptions { fusion: true, compiled: true };
+pub const SEPARATE: PlanOptions = PlanOptions { fusion: false, compiled: false };
+
+pub fn engine(threads: usize) -> CpuEngine {
+    CpuEngine::new(Config { threads, memory_limit_bytes: 1 << 30 })
+}
+
+/// A window in the making.
+#[derive(Clone, Default)]
+pub struct Recorded {
+    pub window: Window,
+    pub types: BTreeMap<TensorId, TensorType>,
+    pub inputs: Vec<TensorId>,
+}
+
+/// Inputs are of another lane than what the window defines (WINDOW-1).
+const LANE: u16 = 3;
+
+impl Recorded {
+    pub fn input(&mut self, ty: TensorType) -> TensorId {
+        let id = TensorId::new(LANE, self.inputs.len() as u64);
+        self.inputs.push(id);
+        self.types.insert(id, ty);
+        id
+    }
+
+    pub fn ty(&self, id: TensorId) -> TensorType {
+        self.types[&id]
+    }
+
+    /// Adds an instruction, and gives back the ids of its results.
+    pub fn op(&mut self, op: impl Into<Op>, ins: &[TensorId], scalars: &[Scalar]) -> Vec<TensorId> {
+        let op = op.into();
+        let types: Vec<TensorType> = ins.iter().map(|id| self.types[id]).collect();
+        let outs = op.primitive().infer(&types).unwrap_or_else(|e| panic!("{} on {types:?}: {e}", op.display_name()));
+        let next = (self.types.len() - self.inputs.len()) as u64;
+        let ids: Vec<TensorId> = (0..outs.len() as u64).map(|k| TensorId::new(0, next + k)).collect();
+        self.types.extend(ids.iter().copied().zip(outs));
+        self.window.instrs.push(Instr {
+            op,
+            outs: ids.iter().copied().collect(),
+            ins: ins.iter().copied().collect(),
+            scalars: Scalars::from_slice(scalars),
+            scope: ScopeId(0),
+            site: SiteId(0),
+        });
+        ids
+    }
+
+    pub fn one(&mut self, op: impl Into<Op>, ins: &[TensorId], scalars: &[Scalar]) -> TensorId {
+        self.op(op, ins, scalars)[0]
+    }
+
+    /// Lets everything die but these.
+    pub fn keep(&mut self, kept: &[TensorId]) {
+        self.window.frees = self.types.keys().copied().filter(|id| !kept.contains(id)).collect();
+    }
+
+    /// Its plan, the numbers its runs need, and which input each slot is.
+    pub fn plan(&self, options: PlanOptions) -> Planned {
+        let mut canonicalizer = Canonicalizer::default();
+        let canonical = canonicalizer.run(&self.window, |id| self.types.get(&id).copied()).expect("a canonical form");
+        let plan = build(&self.window, canonical, options).expect("a plan");
+        assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
+        let ids = (0..plan.types.len() as u32).map(|slot| canonical.id(slot)).collect();
+        let built = Built { plan: Arc::new(plan), immediates: Immediates::of(&self.window) };
+        Planned { built, ids, inputs: self.inputs.clone() }
+    }
+}
+
+pub struct Planned {
+    built: Built,
+    /// What each slot is in the window.
+    ids: Vec<TensorId>,
+    inputs: Vec<TensorId>,
+}
+
+/// What a run left, by the window's ids.
+pub struct Ran {
+    pub values: BTreeMap<TensorId, Value<CpuBuffer>>,
+    pub skipped: Vec<Arc<Failure>>,
+}
+
+impl Ran {
+    pub fn read(&self, id: TensorId) -> HostTensor {
+        match &self.values[&id] {
+            Ok(buffer) => buffer.read().expect("a value"),
+            Err(failure) => panic!("{id} is poisoned: {failure}"),
+        }
+    }
+}
+
+impl Planned {
+    pub fn plan(&self) -> &Plan {
+        &self.built.plan
+    }
+
+    /// Runs on the values of the recorded inputs.
+    pub fn run(&self, engine: &mut CpuEngine, inputs: Vec<Value<CpuBuffer>>) -> Ran {
+        // Moved, not cloned: what dies must have one holder.
+        let mut inputs: Vec<Option<Value<CpuBuffer>>> = inputs.into_iter().map(Some).collect();
+        let position = |id: &TensorId| self.inputs.iter().position(|i| i == id).expect("an input");
+        let bound = self.ids[..self.plan().inputs].iter().map(|id| inputs[position(id)].take().expect("bound once"));
+        let outcome: Outcome<CpuBuffer> = run_plan(engine, &self.built, bound.collect());
+        let values = outcome.values.into_iter().map(|(slot, value)| (self.ids[slot as usize], value)).collect();
+        Ran { values, skipped: outcome.skipped }
+    }
+
+    /// Runs on packed values that nobody else holds.
+    pub fn run_on(&self, engine: &mut CpuEngine, inputs: &[HostTensor]) -> Ran {
+        let buffers = upload(engine, inputs).into_iter().map(Ok).collect();
+        self.run(engine, buffers)
+    }
+}
+
+/// The first difference between two values of the same bits, any NaN for any other.
+pub fn difference(have: &HostTensor, want: &HostTensor) -> Option<String> {
+    gt_engine::conformance::compare::difference(have, want, &gt_engine::conformance::compare::Allowance::Exact)
+}
