@@ -155,8 +155,8 @@ impl Single<'_> {
             copies.push(if buffer.layout.is_packed() { None } else { Some(self.packed_copy(buffer)?) });
         }
         let mut fresh: Vec<Option<CpuBuffer>> = Vec::with_capacity(count);
-        for i in 0..count {
-            let room = match is_gradient(i) || copies[i].is_some() || self.may_overwrite(slots, i) {
+        for (i, copy) in copies.iter().enumerate() {
+            let room = match is_gradient(i) || copy.is_some() || self.may_overwrite(slots, i) {
                 true => None,
                 false => Some(self.fresh(self.operand(slots, i).layout.ty())?),
             };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::ops::{Slice, UpdateSlice};
+use gt_ir::ops::{Matmul, Slice, UpdateSlice};
 use gt_ir::{Bytes, DType, Failure, FailureKind, Instr, Op, Scalar, Shape, Steps, TensorType};
 use gt_plan::{Slot, Step};
 use smallvec::{SmallVec, smallvec};
@@ -60,9 +60,9 @@ pub(crate) fn run(
             kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending);
             Ok(())
         }),
-        Op::Matmul(_) if lone.turned => single.turned_matmul(slots),
-        Op::Matmul(_) => single.make(slots, |ins, outs| {
-            kernels::matmul(pool, ins[0], ins[1], outs[0]);
+        Op::Matmul(op) if lone.turned => single.turned_matmul(slots, op),
+        Op::Matmul(op) => single.make(slots, |ins, outs| {
+            kernels::matmul(pool, turned(ins[0], op.turn_a), turned(ins[1], op.turn_b), outs[0]);
             Ok(())
         }),
         Op::Pad(op) => single.make(slots, |ins, outs| {
@@ -94,6 +94,19 @@ pub(crate) fn run(
         }
         Op::Write(_) => unreachable!("the engine runs writes itself"),
     }
+}
+
+/// The layout with its last two axes swapped.
+fn swapped(layout: &Layout) -> Layout {
+    let rank = layout.shape.rank();
+    let mut perm: Steps = (0..rank as i64).collect();
+    perm.swap(rank - 1, rank - 2);
+    layout.permute(&perm)
+}
+
+/// An operand of a product, its last two axes swapped if they are to be.
+fn turned(operand: Src, turn: bool) -> Src {
+    if turn { Src { layout: swapped(&operand.layout), ..operand } } else { operand }
 }
 
 impl Single<'_> {
@@ -135,22 +148,16 @@ impl Single<'_> {
     }
 
     /// A product stored with its last two axes swapped: that of the swapped operands, whose bits are the same (GEMM-1).
-    fn turned_matmul(&self, slots: &Slots) -> Result<Results, Failure> {
-        let swap = |layout: &Layout| {
-            let rank = layout.shape.rank();
-            let mut perm: Steps = (0..rank as i64).collect();
-            perm.swap(rank - 1, rank - 2);
-            layout.permute(&perm)
-        };
+    fn turned_matmul(&self, slots: &Slots, op: &Matmul) -> Result<Results, Failure> {
         let ty = self.out_type(0);
-        let turned = swap(&Layout::packed(ty));
-        let mut result = self.fresh(turned.ty())?;
-        let [a, b] = [0, 1].map(|i| {
+        let mut result = self.fresh(swapped(&Layout::packed(ty)).ty())?;
+        let operand = |i: usize, turn: bool| {
             let buffer = self.operand(slots, i);
-            Src { ptr: buffer.storage.ptr(), layout: swap(&buffer.layout) }
-        });
+            turned(Src { ptr: buffer.storage.ptr(), layout: buffer.layout }, turn)
+        };
+        let (a, b) = (operand(0, !op.turn_a), operand(1, !op.turn_b));
         kernels::matmul(self.cx.pool, b, a, Dst { ptr: result.storage.ptr(), layout: result.layout });
-        result.layout = swap(&result.layout);
+        result.layout = swapped(&result.layout);
         Ok(smallvec![result])
     }
 

@@ -142,7 +142,7 @@ fn products_do_not_depend_on_strides_or_threads() {
             false => slot,
         };
         let (x, y) = (turn(&mut plan, 0), turn(&mut plan, 1));
-        let out = plan.one(Matmul {}, &[x, y], &[]);
+        let out = plan.one(Matmul::PLAIN, &[x, y], &[]);
         let buffers = upload(&mut engine, &given).into_iter().map(Ok).collect();
         run_plan(&mut engine, &plan.finish(&[out], Grouping::Fused), buffers).read(out).bytes
     };

@@ -147,7 +147,7 @@ fn a_loop_of_writes_settles_in_memory() {
     let ty = TensorType::new(DType::F32, &[512, 512]);
     let weight = HostTensor { ty, ..megabyte() };
     let mut b = PlanBuilder::new(&[ty, ty]);
-    let product = b.one(Matmul {}, &[0, 1], &[]);
+    let product = b.one(Matmul::PLAIN, &[0, 1], &[]);
     let step = b.one(MUL_BY, &[product], &[1e-3.into()]);
     let new = b.one(ADD, &[0, step], &[]);
     let written = b.one(Write {}, &[0, new], &[]);

@@ -48,7 +48,10 @@ pub fn evaluate(
         Op::ArgReduce(op) => one(reduce::arg_reduce(op, ins[0], outs[0])),
         Op::Scan(op) => one(reduce::scan(op, ins[0])),
         Op::Sort(op) => reduce::sort(op, ins[0]),
-        Op::Matmul(_) => one(reduce::matmul(ins[0], ins[1], outs[0])),
+        Op::Matmul(op) => {
+            let (a, b) = (movement::turned(ins[0], op.turn_a), movement::turned(ins[1], op.turn_b));
+            one(reduce::matmul(&a, &b, outs[0]))
+        }
         Op::Reshape(_) => one(HostTensor { ty: outs[0], bytes: ins[0].bytes.clone() }),
         Op::Permute(op) => one(movement::permute(op, ins[0], outs[0])),
         Op::Broadcast(_) => one(movement::repeat(ins[0], outs[0])),

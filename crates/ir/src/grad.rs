@@ -255,6 +255,6 @@ impl dyn Emit + '_ {
 
     /// `a @ b`.
     pub fn matmul(&mut self, a: Val, b: Val) -> R {
-        self.one(Matmul {}.into(), &[a, b], &[])
+        self.one(Matmul::PLAIN.into(), &[a, b], &[])
     }
 }

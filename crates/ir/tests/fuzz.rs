@@ -195,7 +195,7 @@ proptest! {
             (Take { axis, wrap: false }.into(), vec![one, index], 0),
             (Gather { axis }.into(), vec![one, index], 0),
             (Scatter { axis, mode: PutMode::Set }.into(), vec![one, index, one], 0),
-            (Matmul {}.into(), vec![one, one], 0),
+            (Matmul::PLAIN.into(), vec![one, one], 0),
             (Permute { perm: (0..rank as i64).rev().collect() }.into(), vec![one], 0),
             (Write {}.into(), vec![one, one], 0),
         ];

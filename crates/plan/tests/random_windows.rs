@@ -9,7 +9,7 @@ use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{
     AxisSet, DType, Ins, Instr, Op, Outs, Scalar, Scalars, ScopeId, Shape, SiteId, Steps, TensorId, TensorType, Window,
 };
-use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, Role, build, role, text, verify};
+use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, Role, Step, StepKind, build, role, text, verify};
 use proptest::prelude::*;
 
 const INPUTS: u64 = 8;
@@ -57,6 +57,13 @@ fn input_type(n: u64, e: Extents) -> TensorType {
     TensorType::new(DType::F32, shapes[n as usize % 5])
 }
 
+/// The last two axes swapped.
+fn swap(rank: usize) -> Op {
+    let mut perm: Steps = (0..rank as i64).collect();
+    perm[rank.saturating_sub(2)..].reverse();
+    Permute { perm }.into()
+}
+
 /// One more instruction, if the draw gives one that fits: its op and operands.
 fn draw_op(draw: &mut Draw<'_>, types: &[Typed]) -> (Op, Vec<Typed>) {
     let (a, b) = (draw.value(types), draw.value(types));
@@ -83,14 +90,9 @@ fn draw_op(draw: &mut Draw<'_>, types: &[Typed]) -> (Op, Vec<Typed>) {
             (Reduce { kind, axes, keepdim: draw.below(6) > 0 }.into(), vec![a])
         }
         18 => (Reshape { shape: Shape::new(&[ty.numel()]) }.into(), vec![a]),
-        19 => {
-            let mut perm: Vec<i64> = (0..rank as i64).collect();
-            let at = rank.saturating_sub(2);
-            perm[at..].reverse();
-            (Permute { perm: Steps::new(&perm) }.into(), vec![a])
-        }
+        19 => (swap(rank), vec![a]),
         20..=21 => (Broadcast { shape: b.1.shape }.into(), vec![a]),
-        22 => (Matmul {}.into(), vec![a, b]),
+        22 => (Matmul { turn_a: draw.below(2) == 0, turn_b: draw.below(2) == 0 }.into(), vec![a, b]),
         23 => {
             let pairs = 1 + draw.below(3);
             let olds: Vec<Typed> = (0..pairs).map(|_| draw.value(types)).collect();
@@ -110,39 +112,48 @@ fn draw_op(draw: &mut Draw<'_>, types: &[Typed]) -> (Op, Vec<Typed>) {
     }
 }
 
+/// Adds an instruction if it takes these operands.
+fn put(window: &mut Window, types: &mut Vec<Typed>, op: Op, ins: &[Typed]) -> Option<Vec<Typed>> {
+    let in_types: Vec<_> = ins.iter().map(|i| i.1).collect();
+    let outs = op.primitive().infer(&in_types).ok()?;
+    let next = FIRST + types.len() as u64 - INPUTS;
+    let made: Vec<Typed> = outs.into_iter().enumerate().map(|(k, ty)| (TensorId(next + k as u64), ty)).collect();
+    types.extend(&made);
+    window.instrs.push(Instr {
+        outs: made.iter().map(|t| t.0).collect::<Outs>(),
+        ins: ins.iter().map(|i| i.0).collect::<Ins>(),
+        scalars: (0..op.primitive().scalars(&in_types)).map(|_| Scalar::F64(1.5)).collect::<Scalars>(),
+        op,
+        scope: ScopeId(0),
+        site: SiteId(0),
+    });
+    Some(made)
+}
+
 fn random_window(numbers: &[u32], instrs: usize, extents: Extents) -> Window {
     let mut draw = Draw(numbers, 0);
     let mut types: Vec<Typed> = (0..INPUTS).map(|n| (TensorId(n), input_type(n, extents))).collect();
     let mut window = Window::default();
-    let mut next = FIRST;
     // Not every draw fits its operands, and a short list of numbers may never fit.
     for _ in 0..instrs * 8 {
         if window.instrs.len() >= instrs {
             break;
         }
         let (op, ins) = draw_op(&mut draw, &types);
-        let in_types: Vec<_> = ins.iter().map(|i| i.1).collect();
-        let Ok(outs) = op.primitive().infer(&in_types) else { continue };
-        let scalars = op.primitive().scalars(&in_types);
-        let ids: Outs = (0..outs.len()).map(|k| TensorId(next + k as u64)).collect();
-        next += outs.len() as u64;
-        let update: Vec<Typed> = ids.iter().copied().zip(outs).collect();
-        types.extend(&update);
-        let mut put = |op: Op, outs: Outs, ins: Ins, scalars: usize| {
-            let scalars = (0..scalars).map(|_| Scalar::F64(1.5)).collect::<Scalars>();
-            window.instrs.push(Instr { op, outs, ins, scalars, scope: ScopeId(0), site: SiteId(0) });
-        };
-        let is_update = matches!(op, Op::Update(_));
-        put(op, ids.clone(), ins.iter().map(|i| i.0).collect(), scalars);
-        if is_update && draw.below(4) > 0 {
+        let Some(made) = put(&mut window, &mut types, op.clone(), &ins) else { continue };
+        // What tends to follow.
+        match op {
             // As an optimizer ends: parameters and states take their new values.
-            let gradients = ins.len() - update.len();
-            let olds = ins.iter().enumerate().filter(|(i, _)| !(gradients..2 * gradients).contains(i));
-            let ins: Ins = olds.map(|(_, old)| old.0).chain(ids.iter().copied()).collect();
-            let written: Outs = (0..update.len()).map(|k| TensorId(next + k as u64)).collect();
-            next += update.len() as u64;
-            types.extend(written.iter().copied().zip(update.iter().map(|u| u.1)));
-            put(Write {}.into(), written, ins, 0);
+            Op::Update(_) if draw.below(4) > 0 => {
+                let gradients = ins.len() - made.len();
+                let olds = ins.iter().enumerate().filter(|(i, _)| !(gradients..2 * gradients).contains(i));
+                let pairs: Vec<Typed> = olds.map(|(_, old)| *old).chain(made).collect();
+                put(&mut window, &mut types, Write {}.into(), &pairs);
+            }
+            Op::Matmul(_) if draw.below(4) > 0 => {
+                put(&mut window, &mut types, swap(made[0].1.shape.rank()), &made);
+            }
+            _ => {}
         }
     }
     let keep = 1 + draw.below(4);
@@ -303,4 +314,40 @@ proptest! {
 fn window_changes_with_scale(numbers: &[u32], instrs: usize) -> bool {
     let has = |w: Window| w.instrs.iter().any(|i| matches!(i.op, Op::Concat(_) | Op::Reshape(_)));
     has(random_window(numbers, instrs, Extents { rows: 12, len: 6 }))
+}
+
+/// The windows are only worth as much as what they hold.
+#[test]
+fn random_windows_hold_what_is_to_be_planned() {
+    let (mut rows, mut row_arithmetic, mut past_broadcasts, mut written_over, mut turned_products) = (0, 0, 0, 0, 0);
+    for seed in 0..400u64 {
+        let mut hasher = DefaultHasher::new();
+        let numbers: Vec<u32> = (0..300u64)
+            .map(|i| {
+                (seed, i).hash(&mut hasher);
+                hasher.finish() as u32
+            })
+            .collect();
+        let window = random_window(&numbers, 40, SMALL);
+        let mut canonicalizer = Canonicalizer::default();
+        let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, SMALL))).unwrap();
+        let plan = build(&window, canonical, PlanOptions::default()).unwrap();
+        let separate = build(&window, canonical, PlanOptions { fusion: false, compiled: false }).unwrap();
+        past_broadcasts += plan.instrs.iter().zip(&separate.instrs).filter(|(a, b)| a.ins != b.ins).count();
+        for step in &plan.steps {
+            let instrs = || step.instrs.iter().map(|&i| &plan.instrs[i as usize]);
+            let folded = |id: &TensorId| instrs().any(|i| matches!(i.op, Op::Reduce(_)) && i.outs[0] == *id);
+            let StepKind::Fused { space } = &step.kind else { continue };
+            rows += instrs().any(|i| i.ins.iter().any(folded)) as usize;
+            let over_rows = |i: &Instr| plan.types[i.outs[0].0 as usize].shape != *space;
+            row_arithmetic += instrs().any(|i| role(&i.op) == Role::Elementwise && over_rows(i)) as usize;
+        }
+        let gone = |step: &Step| step.takes.iter().any(|s| !step.drops.contains(s));
+        written_over += plan.steps.iter().filter(|step| gone(step)).count();
+        let product = |id: &TensorId| plan.instrs.iter().any(|i| matches!(i.op, Op::Matmul(_)) && i.outs[0] == *id);
+        let turns = |i: &&Instr| matches!(i.op, Op::Permute(_)) && product(&i.ins[0]);
+        turned_products += plan.instrs.iter().filter(turns).count();
+    }
+    let counts = [rows, row_arithmetic, past_broadcasts, written_over, turned_products];
+    assert!(counts.iter().all(|&count| count > 20), "{counts:?}");
 }

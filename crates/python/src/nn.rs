@@ -28,6 +28,18 @@ fn attention(
     Ok(PyTensor::new(out))
 }
 
+/// `input · weightᵀ + bias`, over the last dimension.
+#[pyfunction]
+#[pyo3(signature = (input, weight, bias=None))]
+fn linear(
+    input: &Bound<'_, PyTensor>,
+    weight: &Bound<'_, PyTensor>,
+    bias: Option<&Bound<'_, PyTensor>>,
+) -> PyResult<PyTensor> {
+    let bias = bias.map(|b| &b.get().t);
+    input.get().run(input.py(), |x| x.linear(&weight.get().t, bias))
+}
+
 /// The cross-entropy of each row of logits `[n, classes]` with its class.
 #[pyfunction]
 #[pyo3(signature = (logits, classes, ignore_index))]
@@ -72,6 +84,7 @@ fn multi_tensor_update(
 
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(attention, m)?)?;
+    m.add_function(wrap_pyfunction!(linear, m)?)?;
     m.add_function(wrap_pyfunction!(cross_entropy_rows, m)?)?;
     m.add_function(wrap_pyfunction!(multi_tensor_update, m)?)?;
     Ok(())

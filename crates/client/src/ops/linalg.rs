@@ -11,7 +11,7 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() >= 2 && other.rank() >= 2 {
-            return Tensor::apply1(Matmul {}, &[self, other], &[]);
+            return Tensor::apply1(Matmul::PLAIN, &[self, other], &[]);
         }
         if self.rank() == 0 || other.rank() == 0 {
             return Err(Error::State(format!(
@@ -43,6 +43,33 @@ impl Tensor {
             (1, 1) => Ok(self.unsqueeze(0)?.matmul(&other.unsqueeze(1)?)?.reshape(&[])?.named("Dot")),
             (1, _) => self.unsqueeze(0)?.matmul(other)?.squeeze(&[-2]),
             _ => self.matmul(&other.unsqueeze(1)?)?.squeeze(&[-1]),
+        }
+    }
+
+    /// `x @ weightᵀ + bias`, over the last axis of `x`: a linear layer.
+    #[track_caller]
+    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        let out = match (self.rank(), weight.rank()) {
+            (2.., 2) => {
+                if self.shape()[self.rank() - 1] != weight.shape()[1] {
+                    let rows: usize = self.shape()[..self.rank() - 1].iter().product();
+                    let (width, [n, k]) = (self.shape()[self.rank() - 1], [weight.shape()[0], weight.shape()[1]]);
+                    return Err(OpError::shape(format!(
+                        "mat1 and mat2 shapes cannot be multiplied ({rows}x{width} and {k}x{n}): an input of shape {} and a \
+                         weight of shape {}",
+                        self.shape(),
+                        weight.shape()
+                    ))
+                    .into());
+                }
+                Tensor::apply1(Matmul { turn_a: false, turn_b: true }, &[self, weight], &[])?
+            }
+            (_, 0..=1) => self.matmul(weight)?,
+            _ => self.matmul(&weight.transpose(-2, -1)?)?,
+        };
+        match bias {
+            Some(bias) => out.add(bias),
+            None => Ok(out),
         }
     }
 

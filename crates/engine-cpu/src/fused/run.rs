@@ -433,7 +433,7 @@ impl Frame<'_> {
             }
         }
         if self.has_out_tiles {
-            self.settle_outs(|level| at(level));
+            self.settle_outs(at);
         }
     }
 

@@ -271,7 +271,7 @@ fn an_input_may_be_used_twice<E: Engine>(engine: &mut E) {
     let square = numbers::from_floats(TensorType::new(DType::F32, &[2, 2]), &[1.0, 2.0, 3.0, 4.0]);
     let mut b = PlanBuilder::new(&[square.ty]);
     let sum = b.one(Binary { kind: BinaryKind::Add, scalar: Side::None }, &[0, 0], &[]);
-    let product = b.one(Matmul {}, &[0, 0], &[]);
+    let product = b.one(Matmul::PLAIN, &[0, 0], &[]);
     let written = b.one(
         UpdateSlice { steps: Steps::new(&[1, 1]), drop: gt_ir::AxisSet::default() },
         &[0, 0],

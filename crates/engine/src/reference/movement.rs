@@ -82,6 +82,18 @@ pub(super) fn permute(op: &Permute, x: &HostTensor, ty: TensorType) -> HostTenso
 }
 
 /// The positions a slice names in a packed tensor of shape `shape`, once it lies inside.
+/// The tensor with its last two axes swapped, if they are to be.
+pub(super) fn turned(x: &HostTensor, turn: bool) -> HostTensor {
+    if !turn {
+        return x.clone();
+    }
+    let rank = x.ty.shape.rank();
+    let mut perm: Steps = (0..rank as i64).collect();
+    perm.swap(rank - 1, rank - 2);
+    let ty = x.ty.with_shape(perm.map(|p| x.ty.shape[p as usize]));
+    permute(&Permute { perm }, x, ty)
+}
+
 fn slice_offsets(
     name: &str,
     shape: &Shape,

@@ -63,14 +63,19 @@ fn infer(name: &str, ins: &[TensorType], masked: bool) -> Result<Types, OpError>
         }
     }
     let out = Shape::new(&[q.shape[0], q.shape[1], q.shape[2], v.shape[3]]);
+    let scores = Shape::new(&[q.shape[0], q.shape[1], q.shape[2], k.shape[2]]);
+    if out.checked_numel().is_none() || scores.checked_numel().is_none() {
+        return Err(OpError::shape(format!("{name}: scores of shape {scores} are too large")));
+    }
     Ok(smallvec![q.with_shape(out), TensorType { dtype: wide(q.dtype), shape: rows }])
 }
 
 /// Multiply-adds of the two products.
 fn products(ins: &[TensorType], causal: bool) -> u64 {
     let q = ins[0].shape;
-    let work = q[0] * q[1] * q[2] * ins[1].shape[2] * (q[3] + ins[2].shape[3]);
-    (work as u64).saturating_mul(2) / if causal { 2 } else { 1 }
+    let widths = q[3].saturating_add(ins[2].shape[3]);
+    let work = [q[0], q[1], q[2], ins[1].shape[2], widths].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
+    work / if causal { 2 } else { 1 }
 }
 
 /// Keys or values with every head as often as queries read it: `[b, g, s, d]` to `[b, h, s, d]`.
@@ -352,7 +357,7 @@ impl Primitive for AttentionGrad {
         Err(OpError::argument("attention_grad is differentiated through its expansion"))
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        Cost { flops: products(ins, self.causal) / 2 * 5, bytes: moved_bytes(ins.iter().chain(outs)) }
+        Cost { flops: (products(ins, self.causal) / 2).saturating_mul(5), bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         if !dtype.is_float() {

@@ -97,7 +97,7 @@ impl Primitive for CrossEntropy {
         Ok(smallvec![total, None])
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        Cost { flops: 20 * ins[0].numel() as u64, bytes: moved_bytes(ins.iter().chain(outs)) }
+        Cost { flops: (ins[0].numel() as u64).saturating_mul(20), bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         if !dtype.is_float() {
@@ -182,7 +182,7 @@ impl Primitive for CrossEntropyGrad {
         Err(OpError::argument("cross_entropy_grad is differentiated through its expansion"))
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        Cost { flops: 12 * ins[0].numel() as u64, bytes: moved_bytes(ins.iter().chain(outs)) }
+        Cost { flops: (ins[0].numel() as u64).saturating_mul(12), bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         if !dtype.is_float() {

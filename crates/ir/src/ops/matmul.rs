@@ -6,7 +6,26 @@ use crate::*;
 
 op_struct! {
     /// `[…, m, k] @ […, k, n]`, the leading axes broadcast. Engines read permuted operands in place.
-    pub struct Matmul {}
+    pub struct Matmul {
+        /// The first input is read with its last two axes swapped.
+        turn_a: bool,
+        /// The second input is read so: what a linear layer does with its weight.
+        turn_b: bool,
+    }
+}
+
+impl Matmul {
+    /// The product of the inputs as they are.
+    pub const PLAIN: Matmul = Matmul { turn_a: false, turn_b: false };
+}
+
+/// The extents with the last two swapped, if they are to be.
+fn turned(shape: &Shape, turn: bool) -> Shape {
+    let (mut out, rank) = (*shape, shape.rank());
+    if turn && rank >= 2 {
+        out.swap(rank - 1, rank - 2);
+    }
+    out
 }
 
 impl Primitive for Matmul {
@@ -24,6 +43,7 @@ impl Primitive for Matmul {
             )));
         }
         let (ra, rb) = (a.shape.rank(), b.shape.rank());
+        let (a, b) = (a.with_shape(turned(&a.shape, self.turn_a)), b.with_shape(turned(&b.shape, self.turn_b)));
         if ra < 2 || rb < 2 || a.shape[ra - 1] != b.shape[rb - 2] {
             return Err(OpError::shape(format!(
                 "mat1 and mat2 shapes cannot be multiplied ({} and {})",
@@ -51,32 +71,39 @@ impl Primitive for Matmul {
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError> {
         let mut grads: Grads = smallvec::smallvec![None, None];
         let Some(g) = cx.grads[0] else { return Ok(grads) };
+        let (sa, sb) = (cx.ins[0].shape, cx.ins[1].shape);
+        let product = |e: &mut dyn Emit, x: Val, turn_a: bool, y: Val, turn_b: bool| {
+            e.one(Matmul { turn_a, turn_b }.into(), &[x, y], &[])
+        };
         if cx.needs(0) {
+            // g bᵀ, or its transpose where the input was read transposed; b is turned once more than it was.
             let b = cx.input(1)?;
-            let bt = e.transpose(b)?;
-            let full = e.matmul(g, bt)?;
-            grads[0] = Some(e.sum_to(full, cx.ins[0].shape)?);
+            let full = match self.turn_a {
+                false => product(e, g, false, b, !self.turn_b)?,
+                true => product(e, b, self.turn_b, g, true)?,
+            };
+            grads[0] = Some(e.sum_to(full, sa)?);
         }
         if cx.needs(1) {
-            let a = cx.input(0)?;
-            let (sa, sb) = (cx.ins[0].shape, cx.ins[1].shape);
+            let mut a = cx.input(0)?;
+            let mut g = g;
             // A weight without batch axes: one product over all rows instead of a batch of them and a sum.
-            let full = if sb.rank() == 2 && sa.rank() > 2 {
+            if sb.rank() == 2 && sa.rank() > 2 && !self.turn_a {
                 let rows = Shape::new(&sa[..sa.rank() - 1]).numel();
-                let flat_a = e.reshape(a, Shape::new(&[rows, sa[sa.rank() - 1]]))?;
-                let flat_g = e.reshape(g, Shape::new(&[rows, sb[1]]))?;
-                let at = e.transpose(flat_a)?;
-                e.matmul(at, flat_g)?
-            } else {
-                let at = e.transpose(a)?;
-                e.matmul(at, g)?
+                let columns = turned(&sb, self.turn_b)[1];
+                a = e.reshape(a, Shape::new(&[rows, sa[sa.rank() - 1]]))?;
+                g = e.reshape(g, Shape::new(&[rows, columns]))?;
+            }
+            let full = match self.turn_b {
+                false => product(e, a, !self.turn_a, g, false)?,
+                true => product(e, g, true, a, self.turn_a)?,
             };
             grads[1] = Some(e.sum_to(full, sb)?);
         }
         Ok(grads)
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        let k = ins[0].shape.last().copied().unwrap_or(1) as u64;
+        let k = turned(&ins[0].shape, self.turn_a).last().copied().unwrap_or(1) as u64;
         let flops = (outs[0].numel() as u64).saturating_mul(2).saturating_mul(k);
         Cost { flops, bytes: moved_bytes(ins.iter().chain(outs)) }
     }
@@ -95,10 +122,15 @@ impl Primitive for Matmul {
             (&[17, 33], &[33, 19]),
             (&[1, 70], &[70, 9]),
         ];
-        pairs
-            .iter()
-            .map(|(a, b)| Sample::new(Matmul {}, &[input(dtype, a, Domain::Any), input(dtype, b, Domain::Any)]))
-            .collect()
+        let mut samples = Vec::new();
+        for (a, b) in pairs {
+            for (turn_a, turn_b) in [(false, false), (true, false), (false, true), (true, true)] {
+                let ins = [(a, turn_a), (b, turn_b)]
+                    .map(|(s, turn)| input(dtype, &turned(&Shape::new(s), turn), Domain::Any));
+                samples.push(Sample::new(Matmul { turn_a, turn_b }, &ins));
+            }
+        }
+        samples
     }
 }
 

@@ -106,8 +106,8 @@ impl Primitive for Update {
         Err(OpError::argument("update is differentiated through its expansion"))
     }
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost {
-        let elements: u64 = outs.iter().map(|t| t.numel() as u64).sum();
-        Cost { flops: 6 * elements, bytes: moved_bytes(ins.iter().chain(outs)) }
+        let elements = outs.iter().fold(0u64, |sum, t| sum.saturating_add(t.numel() as u64));
+        Cost { flops: elements.saturating_mul(6), bytes: moved_bytes(ins.iter().chain(outs)) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         if !dtype.is_float() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gt import _core
 from gt._core import Tensor
 
 
@@ -11,8 +12,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> gt.nn.functional.linear(gt.ones(1, 2), gt.tensor([[1.0, 2.0]]), gt.tensor([0.5]))
     tensor([[3.5000]])
     """
-    out = input.matmul(weight.t())
-    return out if bias is None else out + bias
+    return _core.linear(input, weight, bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
