@@ -264,6 +264,7 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+__all__ += ["GradScaler"]
 __all__ += _functions.__all__
 __all__ += _methods.__all__
 
@@ -281,7 +282,18 @@ _LATER = {
     "set_autocast_dtype": "amp",
     "load": "serialization",
     "save": "serialization",
+    "GradScaler": "amp",
 }
+# Functions of networks that PyTorch also has at its top, with the same arguments.
+_LATER |= dict.fromkeys(
+    """
+    adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d bilinear celu conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity dropout group_norm layer_norm max_pool1d
+    max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rms_norm rrelu selu
+    threshold
+    """.split(),
+    "nn.functional",
+)
 
 
 def __getattr__(name: str) -> _Any:

@@ -7,7 +7,7 @@ gt.Size([2, 1])
 
 from typing import Any
 
-from gt.nn import functional, init, modules, parameter, utils
+from gt.nn import attention, functional, init, modules, parallel, parameter, utils
 from gt.nn.modules.activation import (
     CELU,
     ELU,
@@ -55,6 +55,21 @@ from gt.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, D
 from gt.nn.modules.embedding import Embedding, EmbeddingBag
 from gt.nn.modules.flatten import Flatten, Unflatten
 from gt.nn.modules.fold import Fold, Unfold
+from gt.nn.modules.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from gt.nn.modules.linear import Bilinear, Identity, Linear
 from gt.nn.modules.loss import (
     BCELoss,
@@ -132,7 +147,8 @@ from gt.nn.modules.transformer import (
     TransformerEncoderLayer,
 )
 from gt.nn.modules.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
-from gt.nn.parameter import Buffer, Parameter
+from gt.nn.parallel import DataParallel
+from gt.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -170,6 +186,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -204,6 +221,19 @@ __all__ = [
     "LSTM",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -273,21 +303,26 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "attention",
     "functional",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
 ]
 
 # The optimizer that tutorials import from here, and losses under the names they use.
 _ELSEWHERE = {
+    "NLLLoss2d": ("gt.nn.modules.loss", "NLLLoss"),
     "SGD": ("gt.optim", "SGD"),
     "mse_loss": ("gt.nn.functional", "mse_loss"),
     "binary_cross_entropy": ("gt.nn.functional", "binary_cross_entropy"),

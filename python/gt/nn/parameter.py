@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gt._core import Tensor
+from gt._core import Tensor, empty
 
 
 def _storage_for(data: Any) -> Any:
@@ -88,3 +88,56 @@ def _rebuild_parameter(
 
 def _rebuild_buffer(cls: type[Buffer], data: Tensor, persistent: bool) -> Buffer:
     return cls(data, persistent=persistent)
+
+
+class UninitializedParameter(Parameter):
+    """The parameter of a lazy layer before its first input: it has no shape and no elements.
+
+    >>> gt.nn.LazyLinear(2).weight
+    <UninitializedParameter>
+    """
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return Parameter.__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+class UninitializedBuffer(Buffer):
+    """The buffer of a lazy layer before its first input.
+
+    >>> gt.nn.LazyBatchNorm1d().running_mean
+    <UninitializedBuffer>
+    """
+
+    def __new__(cls, device: Any = None, dtype: Any = None, *, persistent: bool = True) -> UninitializedBuffer:
+        return Buffer.__new__(cls, empty(0, device=device, dtype=dtype), persistent=persistent)  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.device, self.dtype, persistent=self.persistent)
+        return memo[id(self)]  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (None, self.dtype)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a tensor of a lazy layer waits for the first input.
+
+    >>> gt.nn.parameter.is_lazy(gt.nn.LazyLinear(2).weight)
+    True
+    """
+    return isinstance(param, (UninitializedParameter, UninitializedBuffer))

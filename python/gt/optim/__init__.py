@@ -10,6 +10,8 @@
 tensor([0.2500])
 """
 
+from typing import Any
+
 from gt.optim import lr_scheduler
 from gt.optim.adadelta import Adadelta
 from gt.optim.adagrad import Adagrad
@@ -41,3 +43,12 @@ __all__ = [
     "SGD",
     "lr_scheduler",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Averaging needs modules, which an optimizer alone does not.
+    if name == "swa_utils":
+        from importlib import import_module
+
+        return import_module("gt.optim.swa_utils")
+    raise AttributeError(f"module 'gt.optim' has no attribute {name!r}")

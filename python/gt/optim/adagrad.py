@@ -10,6 +10,7 @@ from gt.optim.list_optimizer import (
     ListOptimizer,
     Lists,
     ascent,
+    check_kind,
     check_not_negative,
     check_rate,
     one_instruction,
@@ -77,6 +78,7 @@ class Adagrad(ListOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_rate(lr)
+        check_kind(foreach, fused, differentiable)
         check_not_negative("lr_decay", lr_decay)
         check_not_negative("weight_decay", weight_decay)
         check_not_negative("initial_accumulator_value", initial_accumulator_value)

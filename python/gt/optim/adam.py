@@ -12,6 +12,7 @@ from gt.optim.list_optimizer import (
     Lists,
     ascent,
     check_betas,
+    check_kind,
     check_not_negative,
     check_rate,
     one_instruction,
@@ -93,6 +94,7 @@ class Adam(ListOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_rate(lr)
+        check_kind(foreach, fused, differentiable)
         check_not_negative("epsilon", eps)
         check_betas(betas)
         check_not_negative("weight_decay", weight_decay)

@@ -23,6 +23,8 @@ Lists = Sequence[list[Tensor]]
 class ListOptimizer(Optimizer):
     """The walk over groups and parameters that ends in calls of `update`."""
 
+    _counters = frozenset({"step"})
+
     # Set by each optimizer to the function of its file, as a static method.
     _update: Callable[[list[Tensor], list[Tensor], Lists, Any], None]
 
@@ -107,6 +109,14 @@ def check_not_negative(name: str, value: Any) -> None:
     _refuse_tensor(name, value)
     if not value >= 0.0:
         raise ValueError(f"Invalid {name} value: {value}")
+
+
+def check_kind(foreach: bool | None, fused: bool | None, differentiable: bool = False) -> None:
+    """Refuses two ways to update at once. Which one is named changes nothing: every update is one instruction."""
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
 
 
 def check_betas(betas: tuple[Any, Any]) -> None:

@@ -82,8 +82,8 @@ class Optimizer:
     tensor([ 0.9000, -1.9000])
     """
 
-    # State that PyTorch keeps in tensors of one element and GT in numbers (OPTIM-1).
-    _counters: frozenset[str] = frozenset({"step"})
+    # State that PyTorch keeps in tensors of one element and GT in numbers (OPTIM-1); a subclass of a user has none.
+    _counters: frozenset[str] = frozenset()
 
     _opt_called: bool
     _optimizer_step_pre_hooks: Hooks

@@ -10,6 +10,7 @@ from gt.optim.list_optimizer import (
     ListOptimizer,
     Lists,
     ascent,
+    check_kind,
     check_not_negative,
     check_rate,
     one_instruction,
@@ -80,6 +81,7 @@ class SGD(ListOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_rate(lr)
+        check_kind(foreach, fused, differentiable)
         check_not_negative("momentum", momentum)
         check_not_negative("weight_decay", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):

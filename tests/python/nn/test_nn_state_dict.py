@@ -107,7 +107,7 @@ def test_every_mismatch_is_listed_and_nothing_is_changed():
 def test_not_strict():
     module = net()
     answer = module.load_state_dict({"first.weight": gt.ones(3, 2), "other": gt.ones(1)}, strict=False)
-    assert answer.unexpected_keys == ["other"] and "first.bias" in answer.missing_keys and len(answer.missing_keys) == 8
+    assert answer.unexpected_keys == ["other"] and "first.bias" in answer.missing_keys and len(answer.missing_keys) == 7
     assert module.first.weight.tolist() == [[1, 1]] * 3 and "missing_keys=" in repr(answer)
     with pytest.raises(RuntimeError, match="size mismatch"):
         module.load_state_dict({"first.weight": gt.ones(2, 2)}, strict=False)
@@ -153,7 +153,9 @@ def test_old_batch_norm_checkpoints():
     state = OrderedDict((n, t) for n, t in module.state_dict().items() if n != "num_batches_tracked")
     state._metadata = {"": {"version": 1}}
     module.load_state_dict(state)
-    del state._metadata
+    # A plain dict says no version, as one of a safetensors file: PyTorch takes it for an old one.
+    module.load_state_dict(dict(state))
+    state._metadata = {"": {"version": 2}}
     with pytest.raises(RuntimeError, match="num_batches_tracked"):
         module.load_state_dict(state)
 

@@ -50,7 +50,7 @@ from gt.nn.functional._distance import cosine_similarity, normalize, pairwise_di
 from gt.nn.functional._dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from gt.nn.functional._embedding import embedding, embedding_bag, one_hot
 from gt.nn.functional._grid_sample import affine_grid, grid_sample
-from gt.nn.functional._interpolate import interpolate, upsample
+from gt.nn.functional._interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
 from gt.nn.functional._layer_norm import layer_norm
 from gt.nn.functional._linear import bilinear, linear
 from gt.nn.functional._loss import (
@@ -78,6 +78,14 @@ from gt.nn.functional._margin_loss import (
 from gt.nn.functional._multi_head import multi_head_attention_forward
 from gt.nn.functional._normalization import batch_norm, group_norm, instance_norm, local_response_norm
 from gt.nn.functional._padding import pad
+from gt.nn.functional._pooled_places import (
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d_with_indices,
+    max_pool1d_with_indices,
+    max_pool2d_with_indices,
+    max_pool3d_with_indices,
+)
 from gt.nn.functional._pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -100,8 +108,11 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
@@ -163,8 +174,11 @@ __all__ = [
     "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
+    "max_pool3d_with_indices",
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
@@ -210,4 +224,6 @@ __all__ = [
     "triplet_margin_with_distance_loss",
     "unfold",
     "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

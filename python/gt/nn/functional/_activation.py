@@ -24,7 +24,7 @@ def _source(input: Tensor, inplace: bool) -> Tensor:
 
 def _floats_only(name: str, input: Tensor) -> None:
     """Refuses integers and bools, as PyTorch does: a result in another dtype than the input's would surprise."""
-    if not input.is_floating_point():
+    if not Tensor.is_floating_point(input):
         raise NotImplementedError(f"{name} is not defined on {input.dtype}: convert the input first, x.float()")
 
 
@@ -319,7 +319,7 @@ def tanh(input: Tensor) -> Tensor:
     >>> gt.nn.functional.tanh(gt.tensor([0.0]))
     tensor([0.])
     """
-    return input.tanh()
+    return Tensor.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -328,7 +328,7 @@ def sigmoid(input: Tensor) -> Tensor:
     >>> gt.nn.functional.sigmoid(gt.tensor([0.0]))
     tensor([0.5000])
     """
-    return input.sigmoid()
+    return Tensor.sigmoid(input)
 
 
 def _in_place(of: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -28,6 +28,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     tensor([1., 1.])
     """
     _check(p)
+    if not isinstance(input, Tensor):
+        raise TypeError(f"dropout(): argument 'input' must be Tensor, not {type(input).__name__}")
     if not training or p == 0.0:
         return input
     out = _dropped(input.clone() if inplace else input, p, tuple(input.shape))

@@ -31,6 +31,8 @@ def embedding(
     tensor([[3., 4.],
             [1., 2.]])
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (_core.int64, _core.int32):
         raise RuntimeError(f"embedding expects indices of gt.int64 or gt.int32, got {input.dtype}")
     if weight.dim() != 2:
@@ -90,7 +92,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor.max().item()) + 1
     if num_classes < 1:
         raise RuntimeError(f"num_classes should be positive, got {num_classes}")
-    return (tensor.unsqueeze(-1) == _core.arange(num_classes)).long()
+    # Scattered rather than compared, so that a number that is no class is an error and not a row of zeros.
+    zeros = _core.zeros((*tensor.shape, num_classes), dtype=_core.int64)
+    return zeros.scatter(-1, tensor.unsqueeze(-1), 1)
 
 
 def embedding_bag(

@@ -47,7 +47,14 @@ def _reflected(place: Tensor, low: float, high: float) -> Tensor:
 
 def _pixel(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     """From [-1, 1] to pixels, kept inside as the padding mode says."""
-    pixel = (place + 1) * ((size - 1) / 2) if align_corners else ((place + 1) * size - 1) / 2
+    return _kept_inside(_unnormalized(place, size, align_corners), size, padding_mode, align_corners)
+
+
+def _unnormalized(place: Tensor, size: int, align_corners: bool) -> Tensor:
+    return (place + 1) * ((size - 1) / 2) if align_corners else ((place + 1) * size - 1) / 2
+
+
+def _kept_inside(pixel: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     if padding_mode == "reflection":
         pixel = _reflected(pixel, 0, size - 1) if align_corners else _reflected(pixel, -0.5, size - 0.5)
     return pixel if padding_mode == "zeros" else pixel.clamp(0, size - 1)
@@ -76,8 +83,10 @@ def grid_sample(
     >>> gt.nn.functional.grid_sample(image, gt.zeros(1, 1, 1, 2), align_corners=True)
     tensor([[[[2.]]]])
     """
-    if mode not in ("bilinear", "nearest"):
-        raise ValueError(f"grid_sample takes the modes 'bilinear' and 'nearest', got {mode!r}")
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}"
+        )
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(
             f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: {padding_mode!r}"
@@ -87,6 +96,8 @@ def grid_sample(
             "grid_sample(): expected an input (N, C, H, W) and a grid (N, h, w, 2), "
             f"but got {tuple(input.shape)} and {tuple(grid.shape)}"
         )
+    if mode == "bicubic":
+        return _bicubic(input, grid, padding_mode, bool(align_corners))
     x = _pixel(grid[..., 0], input.shape[3], padding_mode, bool(align_corners))
     y = _pixel(grid[..., 1], input.shape[2], padding_mode, bool(align_corners))
     if mode == "nearest":
@@ -98,3 +109,36 @@ def grid_sample(
     above = _looked_up(input, left, top) * (1 - right_share) + _looked_up(input, left + 1, top) * right_share
     below = _looked_up(input, left, top + 1) * (1 - right_share) + _looked_up(input, left + 1, top + 1) * right_share
     return above * (1 - low_share) + below * low_share
+
+
+def _cubic_shares(t: Tensor) -> list[Tensor]:
+    """Keys' kernel with a = -0.75 at the four neighbours of a place t after the second."""
+    a = -0.75
+
+    def near(x: Tensor) -> Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Tensor) -> Tensor:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _bicubic(input: Tensor, grid: Tensor, padding_mode: str, align_corners: bool) -> Tensor:
+    """Sixteen pixels a place; each of them is kept inside on its own."""
+    height, width = input.shape[2:]
+    x, y = _unnormalized(grid[..., 0], width, align_corners), _unnormalized(grid[..., 1], height, align_corners)
+    left, top = x.detach().floor(), y.detach().floor()
+    columns = [_kept_inside(left + i, width, padding_mode, align_corners) for i in range(-1, 3)]
+    rows = [_kept_inside(top + i, height, padding_mode, align_corners) for i in range(-1, 3)]
+    across, down = _cubic_shares((x - left).unsqueeze(1)), _cubic_shares((y - top).unsqueeze(1))
+    total: Tensor | None = None
+    for row, share in zip(rows, down):
+        line: Tensor | None = None
+        for column, part in zip(columns, across):
+            term = _looked_up(input, column, row) * part
+            line = term if line is None else line + term
+        assert line is not None
+        total = line * share if total is None else total + line * share
+    assert total is not None
+    return total

@@ -139,8 +139,11 @@ def interpolate(
     """
     if mode not in _MODES:
         raise NotImplementedError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
-    if antialias:
-        raise ValueError("Anti-alias option is not supported: interpolate with antialias=False, or pool before")
+    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+        raise ValueError(
+            f"Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input: "
+            f"got mode {mode!r} and shape {tuple(input.shape)}"
+        )
     rank = input.dim() - 2
     if rank not in (1, 2, 3):
         raise NotImplementedError(
@@ -168,12 +171,40 @@ def interpolate(
     out = input
     for i, (new, factor) in enumerate(zip(sizes, factors)):
         old = input.shape[2 + i]
-        if mode.startswith("nearest"):
+        if antialias:
+            out = _smoothed(out, 2 + i, new, bool(align_corners), factor, mode == "bicubic")
+        elif mode.startswith("nearest"):
             out = _repeated(out, 2 + i, new, mode == "nearest-exact", factor)
         elif old != new or mode == "bicubic" or factor not in (None, 1.0):
             taps = _taps(old, new, bool(align_corners), factor, mode == "bicubic", rounded)
             out = _resized(out, 2 + i, taps)
     return out.clone() if out is input else out
+
+
+def _smoothing(x: float, cubic: bool) -> float:
+    """The filter at a distance: a triangle, or Keys' kernel with a = -0.5."""
+    x = abs(x)
+    if not cubic:
+        return max(1.0 - x, 0.0)
+    if x < 1.0:
+        return (1.5 * x - 2.5) * x * x + 1.0
+    return ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0 if x < 2.0 else 0.0
+
+
+def _smoothed(x: Tensor, axis: int, new: int, align_corners: bool, factor: float | None, cubic: bool) -> Tensor:
+    """Each output from all inputs that its filter covers, which is as wide as the image shrinks."""
+    old = x.shape[axis]
+    ratio = _ratio(old, new, align_corners, factor, float)
+    stretch = max(ratio, 1.0)
+    reach = (2.0 if cubic else 1.0) * stretch
+    weights = []
+    for i in range(new):
+        center = ratio * (i + 0.5)
+        start, end = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), old)
+        row = [_smoothing((k - center + 0.5) / stretch, cubic) if start <= k < end else 0.0 for k in range(old)]
+        total = sum(row)
+        weights.append([weight / total if total else weight for weight in row])
+    return x.movedim(axis, -1).matmul(_core.tensor(weights, dtype=x.dtype).t()).movedim(-1, axis)
 
 
 def _repeated(x: Tensor, axis: int, new: int, exact: bool, factor: float | None) -> Tensor:
@@ -200,3 +231,25 @@ def upsample(
     gt.Size([1, 1, 4])
     """
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """`interpolate` with the mode "nearest".
+
+    >>> gt.nn.functional.upsample_nearest(gt.tensor([[[1.0, 2.0]]]), scale_factor=2).shape
+    gt.Size([1, 1, 4])
+    """
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """`interpolate` with the mode "bilinear" and aligned corners.
+
+    >>> gt.nn.functional.upsample_bilinear(gt.ones(1, 1, 2, 2), scale_factor=2).shape
+    gt.Size([1, 1, 4, 4])
+    """
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)

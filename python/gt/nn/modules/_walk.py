@@ -101,7 +101,7 @@ class WalkMixin(Members):
         """The parameter at a dotted path."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
-        if name not in module._parameter_names:
+        if module.__dict__.get(name) is None or name not in module._parameter_names:
             raise AttributeError(f"{type(module).__name__} has no parameter `{name}` (looking for {target!r})")
         return module.__dict__[name]
 
@@ -109,7 +109,7 @@ class WalkMixin(Members):
         """The buffer at a dotted path."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
-        if name not in module._buffer_names:
+        if module.__dict__.get(name) is None or name not in module._buffer_names:
             raise AttributeError(f"{type(module).__name__} has no buffer `{name}` (looking for {target!r})")
         return module.__dict__[name]  # type: ignore[no-any-return]
 

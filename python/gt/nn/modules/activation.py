@@ -43,7 +43,7 @@ class SiLU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of each element."""
-        return input.silu_() if self.inplace else input.silu()
+        return F.silu(input, self.inplace)
 
 
 class Mish(_InPlace):
@@ -393,7 +393,7 @@ class Sigmoid(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of each element."""
-        return input.sigmoid()
+        return F.sigmoid(input)
 
 
 class Tanh(Module):
@@ -405,7 +405,7 @@ class Tanh(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of each element."""
-        return input.tanh()
+        return F.tanh(input)
 
 
 class _AlongDim(Module):

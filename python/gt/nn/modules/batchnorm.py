@@ -84,8 +84,8 @@ class _NormBase(Module):
             raise ValueError(f"expected {wanted} input (got {input.dim()}D input of shape {tuple(input.shape)})")
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
-        # Checkpoints of the first version did not count batches.
-        if local_metadata.get("version", 2) < 2 and self.track_running_stats:
+        # Checkpoints of the first version, and those that name none, need not count batches.
+        if local_metadata.get("version", 1) < 2 and self.track_running_stats:
             key = prefix + "num_batches_tracked"
             if key not in state_dict:
                 state_dict[key] = self.num_batches_tracked

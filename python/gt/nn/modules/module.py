@@ -361,7 +361,8 @@ def _changed_parameter(old: Parameter, fn: Callable[[Tensor], Tensor]) -> Parame
         if old.grad is not None:
             old.grad.data = fn(old.grad.detach())
         return old
-    made = type(old)(new, old.requires_grad)
+    # Not by calling the class: a subclass may have a constructor of its own.
+    made = Parameter.__new__(type(old), new, old.requires_grad)
     made.__dict__.update(old.__dict__)
     if old.grad is not None:
         made.grad = fn(old.grad.detach())

@@ -16,6 +16,7 @@ from gt.nn import init
 from gt.nn.modules._rnn_steps import STEPS
 from gt.nn.modules.module import Module
 from gt.nn.parameter import Parameter
+from gt.nn.utils.packed_sequence import PackedSequence, packed_steps, padded_steps
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
@@ -104,9 +105,7 @@ class RNNBase(Module):
 
     def _check(self, input: Any) -> None:
         if not isinstance(input, Tensor):
-            raise TypeError(
-                f"{type(self).__name__} takes a tensor, got {type(input).__name__}: pad sequences to one length"
-            )
+            raise TypeError(f"{type(self).__name__} takes a tensor or a PackedSequence, got {type(input).__name__}")
         if input.dim() not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if input.shape[-1] != self.input_size:
@@ -127,20 +126,47 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected hidden size {(rows, batch, width)}, got {list(state.shape)}")
         return states
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """The states of the last layer at every step, and the last states of all layers."""
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         self._check(input)
         single = input.dim() == 2
         x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
         if single and hx is not None:
             hx = tuple(h.unsqueeze(1) for h in hx) if self.mode == "LSTM" else hx.unsqueeze(1)
-        first = self._states(hx, x.shape[1], x)
+        x, final = self._layers(x, self._states(hx, x.shape[1], x))
+        if single:
+            x, final = x.squeeze(1), [f.squeeze(1) for f in final]
+        elif self.batch_first:
+            x = x.transpose(0, 1)
+        return x, (tuple(final) if self.mode == "LSTM" else final[0])
+
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """As `forward`, with steps beyond the end of a sequence that leave its state as it is."""
+        sizes = input.step_sizes()
+        x = padded_steps(input.data, sizes)
+        self._check(x)
+        batch = sizes[0]
+        first = self._states(hx, batch, x)
+        if hx is not None and input.sorted_indices is not None:
+            first = [state.index_select(1, input.sorted_indices) for state in first]
+        here = [None if size == batch else _core.arange(batch).unsqueeze(1) < size for size in sizes]
+        x, final = self._layers(x, first, here)
+        if input.unsorted_indices is not None:
+            final = [state.index_select(1, input.unsorted_indices) for state in final]
+        return input.with_data(packed_steps(x, sizes)), (tuple(final) if self.mode == "LSTM" else final[0])
+
+    def _layers(
+        self, x: Tensor, first: list[Tensor], here: list[Tensor | None] | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """All layers and directions; `here` says which rows of the batch reach each step."""
         last: list[list[Tensor]] = [[] for _ in first]
         row = 0
         for layer in range(self.num_layers):
             directions = []
             for end in self._ends():
-                out, state = self._walk(x, f"_l{layer}{end}", [s[row] for s in first], reverse=end != "")
+                out, state = self._walk(x, f"_l{layer}{end}", [s[row] for s in first], end != "", here)
                 directions.append(out)
                 for kept, new in zip(last, state):
                     kept.append(new)
@@ -148,14 +174,11 @@ class RNNBase(Module):
             x = directions[0] if len(directions) == 1 else _core.cat(directions, -1)
             if self.dropout and self.training and layer + 1 < self.num_layers:
                 x = F.dropout(x, self.dropout)
-        final = [_core.stack(kept) for kept in last]
-        if single:
-            x, final = x.squeeze(1), [f.squeeze(1) for f in final]
-        elif self.batch_first:
-            x = x.transpose(0, 1)
-        return x, (tuple(final) if self.mode == "LSTM" else final[0])
+        return x, [_core.stack(kept) for kept in last]
 
-    def _walk(self, x: Tensor, suffix: str, state: list[Tensor], reverse: bool) -> tuple[Tensor, list[Tensor]]:
+    def _walk(
+        self, x: Tensor, suffix: str, state: list[Tensor], reverse: bool, here: list[Tensor | None] | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
         own = self.__dict__
         recurrent = own["weight_hh" + suffix].t()
         bias = own.get("bias_hh" + suffix)
@@ -163,11 +186,14 @@ class RNNBase(Module):
         inputs = F.linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix)).unbind(0)
         step = STEPS[self.mode]
         outputs: list[Tensor] = []
-        for now in reversed(inputs) if reverse else inputs:
+        for place in range(len(inputs))[:: -1 if reverse else 1]:
             product = state[0].matmul(recurrent)
-            state = step(now, product if bias is None else product + bias, state)
+            old, state = state, step(inputs[place], product if bias is None else product + bias, state)
             if projection is not None:
                 state[0] = state[0].matmul(projection.t())
+            reached = None if here is None else here[place]
+            if reached is not None:
+                state = [_core.where(reached, new, kept) for new, kept in zip(state, old)]
             outputs.append(state[0])
         return _core.stack(outputs[::-1] if reverse else outputs), state
 

@@ -6,6 +6,25 @@ from collections.abc import Sequence
 
 from gt import _core
 from gt._core import Tensor
+from gt.nn.utils.packed_sequence import (
+    PackedSequence,
+    invert_permutation,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+    unpack_sequence,
+)
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
 
 
 def pad_sequence(
