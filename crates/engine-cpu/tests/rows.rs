@@ -2,347 +2,20 @@
 //! threads, wherever inputs lie, whatever takes over storage, whatever is poisoned.
 
 mod recorded;
+mod row_programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gt_engine::conformance::{SplitMix, make_values, special_values};
-use gt_engine::{Buffer, Engine, Value, numbers};
+use gt_engine::conformance::{SplitMix, make_values, upload};
+use gt_engine::{Buffer, Engine, Value, evaluate, numbers};
 use gt_engine_cpu::{CpuBuffer, CpuEngine};
 use gt_ir::ops::*;
-use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
-use gt_ir::{
-    AxisSet, DType, Domain, Failure, FailureKind, HostTensor, Instr, Op, Scalar, Shape, Steps, TensorId, TensorType,
-};
+use gt_ir::rows::{BinaryKind, UnaryKind};
+use gt_ir::{AxisSet, DType, Domain, Failure, FailureKind, HostTensor, Instr, Op, Shape, Steps, TensorId, TensorType};
 use gt_plan::{Plan, Role, StepKind, role, text};
-use recorded::{COMPILED, FUSED, Recorded, SEPARATE, difference, engine};
-
-const LENGTHS: [usize; 10] = [2, 3, 16, 17, 64, 100, 1000, 1024, 1025, 2048];
-/// The same, or near it, as the product of two axes.
-const PAIRS: [(usize, usize); 9] = [(2, 1), (1, 3), (4, 4), (17, 1), (8, 8), (40, 25), (32, 32), (25, 41), (64, 32)];
-const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64];
-
-/// How an input of a window comes to lie in memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Placed {
-    Packed,
-    /// Stored with its axes reversed.
-    Reversed,
-    /// Every second element of a larger value, the first left out.
-    Spaced,
-    /// The end of a longer value.
-    Cut,
-}
-
-/// A window with the values and places of its inputs.
-struct Program {
-    recorded: Recorded,
-    inputs: Vec<(HostTensor, Placed)>,
-    /// Old values, new values and results of its writes.
-    writes: Vec<(Vec<TensorId>, Vec<TensorId>, Vec<TensorId>)>,
-}
-
-struct Generator {
-    random: SplitMix,
-    program: Program,
-    space: Shape,
-    rows: Shape,
-    axes: AxisSet,
-    /// Values of the space's extents, of the rows', and others that broadcast to them.
-    full: Vec<TensorId>,
-    by_row: Vec<TensorId>,
-    to_full: Vec<TensorId>,
-    to_rows: Vec<TensorId>,
-}
-
-/// Integers of every size, so that arithmetic wraps; floats with a few infinities and zeros among them.
-fn spiced(mut tensor: HostTensor, random: &mut SplitMix) -> HostTensor {
-    let ty = tensor.ty;
-    if ty.dtype == DType::I64 && random.below(2) == 0 {
-        let wide: Vec<i64> = numbers::ints(&tensor).iter().map(|v| v.wrapping_mul(0x3_1415_9265)).collect();
-        return numbers::from_ints(ty, &wide);
-    }
-    if ty.dtype.is_float() && random.below(3) == 0 {
-        let (special, size) = (special_values(ty.dtype), ty.dtype.size());
-        for _ in 0..1 + ty.numel() / 300 {
-            let to = random.below(ty.numel().max(1) as u64) as usize * size;
-            let from = random.below(special.ty.numel() as u64) as usize * size;
-            if to < tensor.bytes.len() {
-                tensor.bytes[to..to + size].copy_from_slice(&special.bytes[from..from + size]);
-            }
-        }
-    }
-    tensor
-}
-
-impl Generator {
-    fn new(seed: u64) -> Generator {
-        let mut random = SplitMix::new(seed.wrapping_mul(0x9e37_79b9).wrapping_add(17));
-        // Few rows, or as many as are shared between threads.
-        let count = |random: &mut SplitMix, len: usize| {
-            let most = if random.below(4) == 0 { 150_000 } else { 6_000 };
-            let rows = *random.pick(&[1, 2, 3, 5, 9, 33, 70, 400]);
-            rows.min((most / len).max(1))
-        };
-        let (space, folded) = match random.below(4) {
-            0 | 1 => {
-                let n = *random.pick(&LENGTHS);
-                (Shape::new(&[count(&mut random, n), n]), 1)
-            }
-            2 => {
-                let n = *random.pick(&LENGTHS);
-                let a = count(&mut random, n).div_ceil(3);
-                (Shape::new(&[a, 3, n]), 1)
-            }
-            _ => {
-                let (n, m) = *random.pick(&PAIRS);
-                (Shape::new(&[count(&mut random, n * m), n, m]), 2)
-            }
-        };
-        let axes = AxisSet::of(&(space.rank() - folded..space.rank()).collect::<Vec<_>>());
-        let mut rows = space;
-        axes.iter().for_each(|a| rows[a] = 1);
-        let program = Program { recorded: Recorded::default(), inputs: Vec::new(), writes: Vec::new() };
-        Generator {
-            random,
-            program,
-            space,
-            rows,
-            axes,
-            full: Vec::new(),
-            by_row: Vec::new(),
-            to_full: Vec::new(),
-            to_rows: Vec::new(),
-        }
-    }
-
-    fn input(&mut self, dtype: DType, shape: Shape) -> TensorId {
-        let ty = TensorType { dtype, shape };
-        let domain = *self.random.pick(&[Domain::Any, Domain::Positive, Domain::NonZero]);
-        let values = make_values(ty, domain, &mut self.random);
-        let values = spiced(values, &mut self.random);
-        let placed =
-            *self.random.pick(&[Placed::Packed, Placed::Packed, Placed::Reversed, Placed::Spaced, Placed::Cut]);
-        self.program.inputs.push((values, placed));
-        self.program.recorded.input(ty)
-    }
-
-    fn dtype(&self, id: TensorId) -> DType {
-        self.program.recorded.ty(id).dtype
-    }
-
-    /// Mostly a recent one.
-    fn pick(&mut self, from: &[TensorId]) -> TensorId {
-        let recent = from.len() - 1 - self.random.below(from.len().min(5) as u64) as usize;
-        if self.random.below(3) > 0 { from[recent] } else { *self.random.pick(from) }
-    }
-
-    fn inputs(&mut self) {
-        let dtype = *self.random.pick(&DTYPES);
-        let (space, rows, rank) = (self.space, self.rows, self.space.rank());
-        for _ in 0..2 {
-            let id = self.input(dtype, space);
-            self.full.push(id);
-        }
-        let row = self.input(dtype, rows);
-        self.by_row.push(row);
-        let line = self.input(dtype, Shape::new(&space[rank - self.axes.len()..]));
-        let number = self.input(dtype, Shape::default());
-        let first = self.input(dtype, Shape::splat(rank, 1));
-        self.to_full.extend([row, line, number, first]);
-        self.to_rows.extend([number, first]);
-        let recorded = &mut self.program.recorded;
-        // Views made in the window: broadcasts of what is smaller, axes swapped twice.
-        let spread = recorded.one(Broadcast { shape: space }, &[row], &[]);
-        let repeated = recorded.one(Broadcast { shape: rows }, &[first], &[]);
-        self.full.push(spread);
-        self.by_row.push(repeated);
-        let stored: Shape = space.iter().rev().copied().collect();
-        let turned = self.input(dtype, stored);
-        let reversed: Steps = (0..rank as i64).rev().collect();
-        let turned = self.program.recorded.one(Permute { perm: reversed }, &[turned], &[]);
-        self.full.push(turned);
-        let longer = rows.map(|d| d + 1);
-        let larger = self.input(dtype, longer);
-        let cut = Slice { sizes: rows, steps: Steps::splat(rank, 1), drop: AxisSet::default() };
-        let starts = vec![Scalar::I64(1); rank];
-        let cut = self.program.recorded.one(cut, &[larger], &starts);
-        self.by_row.push(cut);
-    }
-
-    /// An elementwise instruction on `own` extents, with `others` that broadcast to them.
-    fn elementwise(&mut self, over_rows: bool) {
-        let (own, others) =
-            if over_rows { (self.by_row.clone(), &self.to_rows) } else { (self.full.clone(), &self.to_full) };
-        let others: Vec<TensorId> = if over_rows { others.clone() } else { [&others[..], &self.by_row].concat() };
-        let x = self.pick(&own);
-        let dtype = self.dtype(x);
-        let random = &mut self.random;
-        let recorded = &mut self.program.recorded;
-        let small = Scalar::I64(1 + random.below(3) as i64);
-        let out = match random.below(8) {
-            0 => {
-                let kind = *random.pick(UnaryKind::ALL);
-                if !kind.row().accepts.takes(dtype) {
-                    return;
-                }
-                recorded.one(Unary { kind }, &[x], &[])
-            }
-            1..=4 => {
-                let kinds = [
-                    BinaryKind::Add,
-                    BinaryKind::Sub,
-                    BinaryKind::Mul,
-                    BinaryKind::Div,
-                    BinaryKind::Max,
-                    *random.pick(BinaryKind::ALL),
-                ];
-                let kind = *random.pick(&kinds);
-                if !kind.row().accepts.takes(dtype) {
-                    return;
-                }
-                let from = if random.below(2) == 0 { &others } else { &own };
-                let alike: Vec<TensorId> = from.iter().copied().filter(|y| recorded.ty(*y).dtype == dtype).collect();
-                if alike.is_empty() || random.below(6) == 0 {
-                    let scalar = *random.pick(&[Side::Left, Side::Right]);
-                    recorded.one(Binary { kind, scalar }, &[x], &[small])
-                } else {
-                    let y = alike[alike.len() - 1 - random.below(alike.len().min(4) as u64) as usize];
-                    let ins = if random.below(2) == 0 { [x, y] } else { [y, x] };
-                    recorded.one(Binary { kind, scalar: Side::None }, &ins, &[])
-                }
-            }
-            5 => {
-                let alike: Vec<TensorId> = others.iter().copied().filter(|y| recorded.ty(*y).dtype == dtype).collect();
-                let kind = *random.pick(CompareKind::ALL);
-                let condition = match alike.last() {
-                    Some(&y) => recorded.one(Compare { kind, scalar: Side::None }, &[x, y], &[]),
-                    None => recorded.one(Compare { kind, scalar: Side::Right }, &[x], &[small]),
-                };
-                match (random.below(3), alike.first()) {
-                    (0, Some(&y)) => {
-                        recorded.one(Select { a_scalar: false, b_scalar: false, dtype }, &[condition, y, x], &[])
-                    }
-                    (1, _) => {
-                        recorded.one(Select { a_scalar: false, b_scalar: true, dtype }, &[condition, x], &[small])
-                    }
-                    _ => condition,
-                }
-            }
-            6 => {
-                let to = *random.pick(&[DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::Bool]);
-                recorded.one(Cast { dtype: to }, &[x], &[])
-            }
-            _ => {
-                let shape = if over_rows { self.rows } else { self.space };
-                recorded.one(Fill { dtype, shape }, &[], &[small])
-            }
-        };
-        if over_rows { self.by_row.push(out) } else { self.full.push(out) }
-    }
-
-    fn reduction(&mut self) {
-        let full = self.full.clone();
-        let x = self.pick(&full);
-        let kinds: &[ReduceKind] =
-            if self.dtype(x) == DType::Bool { &[ReduceKind::Max, ReduceKind::Min] } else { ReduceKind::ALL };
-        let kind = *self.random.pick(kinds);
-        let keepdim = self.random.below(8) > 0;
-        // Rarely over other axes, which ends the rows.
-        let axes = if self.random.below(16) == 0 { AxisSet::of(&[0]) } else { self.axes };
-        let out = self.program.recorded.one(Reduce { kind, axes, keepdim }, &[x], &[]);
-        if keepdim && axes == self.axes {
-            self.by_row.push(out);
-        } else if keepdim {
-            self.to_full.push(out);
-        }
-    }
-
-    /// Some inputs take new values at the end.
-    fn write(&mut self) {
-        let recorded = &mut self.program.recorded;
-        let (mut olds, mut news) = (Vec::new(), Vec::new());
-        for old in recorded.inputs.clone() {
-            let ty = recorded.ty(old);
-            let alike = recorded.types.iter().filter(|(id, t)| **t == ty && !recorded.inputs.contains(id));
-            let alike: Vec<TensorId> = alike.map(|(id, _)| *id).collect();
-            if !alike.is_empty() && self.random.below(2) == 0 {
-                olds.push(old);
-                news.push(alike[alike.len() - 1 - self.random.below(alike.len().min(3) as u64) as usize]);
-            }
-        }
-        if !olds.is_empty() {
-            let outs = recorded.op(Write {}, &[&olds[..], &news].concat(), &[]);
-            self.program.writes.push((olds, news, outs));
-        }
-    }
-
-    fn program(mut self) -> Program {
-        self.inputs();
-        for _ in 0..4 + self.random.below(22) {
-            match self.random.below(10) {
-                0..=2 => self.reduction(),
-                3..=5 => self.elementwise(true),
-                _ => self.elementwise(false),
-            }
-        }
-        if self.random.below(2) == 0 {
-            self.write();
-        }
-        let mut program = self.program;
-        let written: Vec<TensorId> = program.writes.iter().flat_map(|w| w.2.clone()).collect();
-        let recorded = &mut program.recorded;
-        let dies = |id: &TensorId| !written.contains(id) && self.random.below(10) < 7;
-        recorded.window.frees = recorded.types.keys().copied().filter(dies).collect();
-        program
-    }
-}
-
-/// A buffer with these contents, lying as told, whose storage nobody else holds.
-fn place(engine: &mut CpuEngine, tensor: &HostTensor, placed: Placed) -> CpuBuffer {
-    let (ty, rank, size) = (tensor.ty, tensor.ty.shape.rank(), tensor.ty.dtype.size());
-    let mut recorded = Recorded::default();
-    let ints = |n: i64| vec![Scalar::I64(n); rank];
-    let (stored, out) = match placed {
-        Placed::Packed => {
-            let x = recorded.input(ty);
-            (tensor.clone(), recorded.one(Reshape { shape: ty.shape }, &[x], &[]))
-        }
-        Placed::Reversed => {
-            let perm: Steps = (0..rank as i64).rev().collect();
-            let x = recorded.input(ty);
-            let back = recorded.one(Permute { perm }, &[x], &[]);
-            recorded.keep(&[back]);
-            let turned = recorded.plan(FUSED).run_on(engine, std::slice::from_ref(tensor)).read(back);
-            recorded = Recorded::default();
-            let x = recorded.input(turned.ty);
-            (turned, recorded.one(Permute { perm }, &[x], &[]))
-        }
-        Placed::Spaced | Placed::Cut => {
-            let step = if placed == Placed::Spaced { 2 } else { 1 };
-            let shape = ty.shape.map(|d| d * step as usize + 1);
-            let large = TensorType { shape, ..ty };
-            // Foreign elements everywhere else.
-            let x = recorded.input(large);
-            let y = recorded.input(ty);
-            let steps = Steps::splat(rank, step);
-            let update = UpdateSlice { steps, drop: AxisSet::default() };
-            let filled = recorded.one(update, &[x, y], &ints(1));
-            recorded.keep(&[filled]);
-            let foreign = HostTensor { ty: large, bytes: vec![0x41; large.numel() * size] };
-            let filled = recorded.plan(FUSED).run_on(engine, &[foreign, tensor.clone()]).read(filled);
-            recorded = Recorded::default();
-            let x = recorded.input(large);
-            let slice = Slice { sizes: ty.shape, steps, drop: AxisSet::default() };
-            (filled, recorded.one(slice, &[x], &ints(1)))
-        }
-    };
-    recorded.keep(&[out]);
-    let ran = recorded.plan(FUSED).run_on(engine, &[stored]);
-    let Some(Ok(buffer)) = ran.values.into_values().next() else { panic!("a view") };
-    assert_eq!(buffer.read().unwrap().bytes, tensor.bytes);
-    buffer
-}
+use recorded::{COMPILED, FUSED, Placed, Recorded, SEPARATE, difference, engine, place};
+use row_programs::{Generator, Program};
 
 type Values = BTreeMap<TensorId, HostTensor>;
 
@@ -497,10 +170,263 @@ fn random_programs(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn random_programs_a() {
-    random_programs(0..150);
+    random_programs(0..400);
 }
 
 #[test]
 fn random_programs_b() {
-    random_programs(150..300);
+    random_programs(400..800);
+}
+
+const SUM: Binary = binary(BinaryKind::Add);
+const LESS: Binary = binary(BinaryKind::Sub);
+const TIMES: Binary = binary(BinaryKind::Mul);
+const OVER: Binary = binary(BinaryKind::Div);
+
+const fn binary(kind: BinaryKind) -> Binary {
+    Binary { kind, scalar: Side::None }
+}
+
+fn unary(kind: UnaryKind) -> Unary {
+    Unary { kind }
+}
+
+fn last(kind: ReduceKind, rank: usize) -> Reduce {
+    Reduce { kind, axes: AxisSet::of(&[rank - 1]), keepdim: true }
+}
+
+fn softmax(r: &mut Recorded, x: TensorId) -> TensorId {
+    let rank = r.ty(x).shape.rank();
+    let top = r.one(last(ReduceKind::Max, rank), &[x], &[]);
+    let shifted = r.one(LESS, &[x, top], &[]);
+    let powers = r.one(unary(UnaryKind::Exp), &[shifted], &[]);
+    let total = r.one(last(ReduceKind::Sum, rank), &[powers], &[]);
+    r.one(OVER, &[powers, total], &[])
+}
+
+/// Values of a dtype as doubles, row by row.
+fn rows_of(tensor: &HostTensor, len: usize) -> Vec<Vec<f64>> {
+    numbers::floats(tensor).chunks(len).map(|row| row.to_vec()).collect()
+}
+
+fn near(have: f64, want: f64, epsilon: f64) -> bool {
+    (have - want).abs() <= epsilon * (1.0 + want.abs())
+}
+
+/// Not only the same bits as one by one, but the right numbers.
+#[test]
+fn a_softmax_in_one_pass_is_a_softmax() {
+    let mut random = SplitMix::new(3);
+    for (dtype, epsilon) in [(DType::F32, 1e-6), (DType::F64, 1e-14), (DType::F16, 2e-3), (DType::BF16, 1.6e-2)] {
+        for (rows, len) in [(1, 2), (7, 3), (130, 17), (40, 1000), (300, 1024)] {
+            let x = make_values(TensorType::new(dtype, &[rows, len]), Domain::Any, &mut random);
+            let mut r = Recorded::default();
+            let id = r.input(x.ty);
+            let out = softmax(&mut r, id);
+            r.keep(&[out]);
+            let planned = r.plan(FUSED);
+            assert_eq!(planned.plan().steps.len(), 1);
+            let have = planned.run_on(&mut engine(2), std::slice::from_ref(&x)).read(out);
+            for (row, have) in rows_of(&x, len).iter().zip(rows_of(&have, len)) {
+                let powers: Vec<f64> = row.iter().map(|v| v.exp()).collect();
+                let total: f64 = powers.iter().sum();
+                for (p, have) in powers.iter().zip(have) {
+                    assert!(near(have, p / total, epsilon), "{have} instead of {} in {dtype}", p / total);
+                }
+            }
+        }
+    }
+}
+
+/// The most bytes a run held at once beyond its inputs.
+fn extra_bytes(r: &Recorded, inputs: &[HostTensor]) -> u64 {
+    let mut engine = engine(2);
+    let planned = r.plan(FUSED);
+    let buffers: Vec<Value<CpuBuffer>> = upload(&mut engine, inputs).into_iter().map(Ok).collect();
+    let before = engine.memory().live_bytes;
+    let ran = planned.run(&mut engine, buffers);
+    let peak = engine.memory().peak_bytes;
+    drop(ran);
+    assert_eq!(engine.memory().live_bytes, 0);
+    peak - before
+}
+
+#[test]
+fn a_pass_over_rows_writes_where_its_input_lay() {
+    let mut random = SplitMix::new(4);
+    let ty = TensorType::new(DType::F32, &[1024, 256]);
+    let x = make_values(ty, Domain::Any, &mut random);
+    // The input is read after the first result that could lie there: by way of a tile.
+    let mut r = Recorded::default();
+    let id = r.input(ty);
+    let out = softmax(&mut r, id);
+    let out = r.one(SUM, &[out, id], &[]);
+    r.keep(&[out]);
+    assert_eq!(extra_bytes(&r, std::slice::from_ref(&x)), 0);
+    let want = r.plan(SEPARATE).run_on(&mut engine(1), std::slice::from_ref(&x)).read(out);
+    let have = r.plan(FUSED).run_on(&mut engine(2), std::slice::from_ref(&x)).read(out);
+    assert_eq!(difference(&have, &want), None);
+    // Rows take over rows: the old scale becomes the new one.
+    let row = TensorType::new(DType::F32, &[1024, 1]);
+    let scale = make_values(row, Domain::Positive, &mut random);
+    let mut r = Recorded::default();
+    let (id, old) = (r.input(ty), r.input(row));
+    let top = r.one(last(ReduceKind::Max, 2), &[id], &[]);
+    let new = r.one(SUM, &[top, old], &[]);
+    let scaled = r.one(TIMES, &[id, new], &[]);
+    r.keep(&[scaled, new]);
+    assert_eq!(r.plan(FUSED).plan().steps.len(), 1);
+    assert_eq!(extra_bytes(&r, &[x.clone(), scale.clone()]), 0);
+    for threads in [1, 2] {
+        let want = r.plan(SEPARATE).run_on(&mut engine(1), &[x.clone(), scale.clone()]);
+        let have = r.plan(FUSED).run_on(&mut engine(threads), &[x.clone(), scale.clone()]);
+        assert_eq!(difference(&have.read(scaled), &want.read(scaled)), None);
+        assert_eq!(difference(&have.read(new), &want.read(new)), None);
+    }
+}
+
+/// What is read both as rows and as positions is not written over, though it dies.
+#[test]
+fn an_input_of_both_levels_is_read_to_the_end() {
+    let mut random = SplitMix::new(5);
+    for dtype in [DType::F32, DType::BF16] {
+        let (ty, row) = (TensorType::new(dtype, &[600, 64]), TensorType::new(dtype, &[600, 1]));
+        let inputs = [make_values(ty, Domain::Any, &mut random), make_values(row, Domain::Positive, &mut random)];
+        let mut r = Recorded::default();
+        let (x, scale) = (r.input(ty), r.input(row));
+        // First over positions, then over rows, then over positions again.
+        let scaled = r.one(TIMES, &[x, scale], &[]);
+        let total = r.one(last(ReduceKind::Sum, 2), &[scaled], &[]);
+        let mean = r.one(OVER, &[total, scale], &[]);
+        let less = r.one(LESS, &[scaled, mean], &[]);
+        let out = r.one(SUM, &[less, scale], &[]);
+        r.keep(&[mean, out]);
+        let planned = r.plan(FUSED);
+        assert_eq!(planned.plan().steps.len(), 1);
+        assert!(planned.plan().steps[0].takes.contains(&1));
+        let want = r.plan(SEPARATE).run_on(&mut engine(1), &inputs);
+        for threads in [1, 2] {
+            let have = planned.run_on(&mut engine(threads), &inputs);
+            assert_eq!(difference(&have.read(out), &want.read(out)), None);
+            assert_eq!(difference(&have.read(mean), &want.read(mean)), None);
+        }
+    }
+}
+
+/// A fill has no place in memory; reductions of it read one tile again and again, whatever their extents.
+#[test]
+fn reductions_of_fills_count_every_element() {
+    let shapes: [&[usize]; 10] =
+        [&[2], &[1024], &[1025], &[2048], &[5000], &[100_000], &[3, 4096], &[4096, 3], &[7, 300, 11], &[2100, 40]];
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8] {
+        for dims in shapes {
+            for mask in 1..1u8 << dims.len() {
+                let shape = Shape::new(dims);
+                let mut r = Recorded::default();
+                let ones = r.one(Fill { dtype, shape }, &[], &[1.into()]);
+                let axes = AxisSet(mask);
+                let sum = r.one(Reduce { kind: ReduceKind::Sum, axes, keepdim: false }, &[ones], &[]);
+                let top = r.one(Reduce { kind: ReduceKind::Max, axes, keepdim: true }, &[ones], &[]);
+                r.keep(&[sum, top]);
+                let count: usize = axes.iter().map(|a| dims[a]).product();
+                for threads in [1, 2] {
+                    let ran = r.plan(FUSED).run_on(&mut engine(threads), &[]);
+                    let (sum_ty, top_ty) = (r.ty(sum), r.ty(top));
+                    let want =
+                        numbers::from_numbers(sum_ty.with_dtype(DType::I64), &vec![count as f64; sum_ty.numel()]);
+                    let wrapped: Vec<i64> = numbers::ints(&want);
+                    let want = if dtype.is_float() {
+                        numbers::from_floats(sum_ty, &vec![count as f64; sum_ty.numel()])
+                    } else {
+                        numbers::from_ints(sum_ty, &wrapped)
+                    };
+                    assert_eq!(difference(&ran.read(sum), &want), None, "{dtype}{shape} over {axes:?}");
+                    let want = numbers::from_numbers(top_ty, &vec![1.0; top_ty.numel()]);
+                    assert_eq!(difference(&ran.read(top), &want), None, "{dtype}{shape} over {axes:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A product that is only read with its axes swapped is stored so, and its operands may be read with theirs swapped: the
+/// bits are the same, whoever reads it.
+#[test]
+fn turned_products_are_the_same_products() {
+    let cases: [(&[usize], &[usize]); 9] = [
+        (&[1, 1], &[1, 1]),
+        (&[3, 5], &[5, 2]),
+        (&[33, 129], &[129, 65]),
+        (&[200, 300], &[300, 170]),
+        (&[1, 500], &[500, 90]),
+        (&[90, 500], &[500, 1]),
+        (&[4, 0], &[0, 6]),
+        (&[5, 17, 40], &[5, 40, 31]),
+        (&[3, 1, 20, 40], &[2, 40, 30]),
+    ];
+    let mut random = SplitMix::new(6);
+    let places = [Placed::Packed, Placed::Reversed, Placed::Spaced, Placed::Flipped];
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64] {
+        for (a, b) in cases {
+            let inputs = [a, b].map(|s| make_values(TensorType::new(dtype, s), Domain::Any, &mut random));
+            let mut want: Option<[HostTensor; 3]> = None;
+            for (turn_a, turn_b) in [(false, false), (true, false), (false, true), (true, true)] {
+                let op = Matmul { turn_a, turn_b };
+                for (k, placed) in places.into_iter().enumerate() {
+                    // With the product itself kept it lies the usual way round.
+                    for kept in [true, false] {
+                        let title = || format!("{dtype} {a:?} {b:?} {placed:?} {op:?}, product kept: {kept}");
+                        let have = product_read_turned(&op, &inputs, placed, kept, 1 + k % 2);
+                        let want = want.get_or_insert_with(|| have.clone());
+                        for (have, want) in have.iter().zip(want) {
+                            assert_eq!(difference(have, want), None, "{}", title());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn swapped(rank: usize) -> Permute {
+    let mut perm: Steps = (0..rank as i64).collect();
+    perm.swap(rank - 1, rank - 2);
+    Permute { perm }
+}
+
+/// A product of values given as they are to be multiplied, read by three that swap its axes.
+fn product_read_turned(
+    op: &Matmul,
+    inputs: &[HostTensor; 2],
+    placed: Placed,
+    kept: bool,
+    threads: usize,
+) -> [HostTensor; 3] {
+    let mut engine = engine(threads);
+    let mut r = Recorded::default();
+    let mut buffers = Vec::new();
+    let mut operand = |r: &mut Recorded, tensor: &HostTensor, turn: bool| {
+        let swap = swapped(tensor.ty.shape.rank());
+        let given = match turn {
+            true => evaluate(&swap.into(), &[tensor], &[], None).expect("a permutation").remove(0),
+            false => tensor.clone(),
+        };
+        buffers.push(Ok(place(&mut engine, &given, placed)));
+        r.input(given.ty)
+    };
+    let (x, y) = (operand(&mut r, &inputs[0], op.turn_a), operand(&mut r, &inputs[1], op.turn_b));
+    let product = r.one(op.clone(), &[x, y], &[]);
+    let swap = swapped(r.ty(product).shape.rank());
+    let turned = r.one(swap.clone(), &[product], &[]);
+    let again = r.one(swap.clone(), &[product], &[]);
+    let doubled = r.one(SUM, &[turned, again], &[]);
+    let back = r.one(swap, &[again], &[]);
+    let flat = r.one(Reshape { shape: Shape::new(&[r.ty(back).numel()]) }, &[back], &[]);
+    let mut outs = vec![turned, doubled, flat];
+    if kept {
+        outs.push(product);
+    }
+    r.keep(&outs);
+    let ran = r.plan(FUSED).run(&mut engine, buffers);
+    [turned, doubled, flat].map(|id| ran.read(id))
 }

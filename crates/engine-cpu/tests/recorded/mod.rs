@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gt_engine::conformance::{Built, Outcome, run_plan, upload};
-use gt_engine::{Buffer, Value};
+use gt_engine::{Buffer, Value, evaluate};
 use gt_engine_cpu::{Config, CpuBuffer, CpuEngine};
-use gt_ir::{Failure, HostTensor, Instr, Op, Scalar, Scalars, ScopeId, SiteId, TensorId, TensorType, Window};
+use gt_ir::ops::{Permute, Reshape, Slice, Update, UpdateSlice, Write};
+use gt_ir::{
+    AxisSet, Failure, HostTensor, Instr, Op, Scalar, Scalars, ScopeId, SiteId, Steps, TensorId, TensorType, Window,
+};
 use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, build, text, verify};
 
 pub const FUSED: PlanOptions = PlanOptions { fusion: true, compiled: false };
@@ -131,4 +134,77 @@ impl Planned {
 /// The first difference between two values of the same bits, any NaN for any other.
 pub fn difference(have: &HostTensor, want: &HostTensor) -> Option<String> {
     gt_engine::conformance::compare::difference(have, want, &gt_engine::conformance::compare::Allowance::Exact)
+}
+
+/// How a value comes to lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Placed {
+    Packed,
+    /// Stored with its axes reversed.
+    Reversed,
+    /// Every second element of a larger value, the first left out.
+    Spaced,
+    /// The end of a longer value.
+    Cut,
+    /// The last element first.
+    Flipped,
+}
+
+impl Placed {
+    pub const ALL: [Placed; 5] = [Placed::Packed, Placed::Reversed, Placed::Spaced, Placed::Cut, Placed::Flipped];
+}
+
+/// A value as an op of one input sees it.
+fn seen(op: impl Into<Op>, tensor: &HostTensor, scalars: &[Scalar]) -> HostTensor {
+    evaluate(&op.into(), &[tensor], scalars, None).expect("elements are moved within bounds").remove(0)
+}
+
+/// A buffer with these contents, lying as told, whose storage nobody else holds.
+pub fn place(engine: &mut CpuEngine, tensor: &HostTensor, placed: Placed) -> CpuBuffer {
+    let (ty, shape, rank) = (tensor.ty, tensor.ty.shape, tensor.ty.shape.rank());
+    let ints = |numbers: Vec<i64>| numbers.into_iter().map(Scalar::I64).collect::<Vec<_>>();
+    let slice = |steps: Steps| Slice { sizes: shape, steps, drop: AxisSet::default() };
+    let (stored, view, starts): (HostTensor, Op, Vec<Scalar>) = match placed {
+        Placed::Packed => (tensor.clone(), Reshape { shape }.into(), vec![]),
+        Placed::Reversed => {
+            let reversed = Permute { perm: (0..rank as i64).rev().collect() };
+            (seen(reversed.clone(), tensor, &[]), reversed.into(), vec![])
+        }
+        Placed::Flipped if ty.numel() > 0 => {
+            let ends = ints(shape.iter().map(|&d| d as i64 - 1).collect());
+            let flip = slice(Steps::splat(rank, -1));
+            (seen(flip.clone(), tensor, &ends), flip.into(), ends)
+        }
+        Placed::Spaced | Placed::Cut | Placed::Flipped => {
+            let steps = Steps::splat(rank, if placed == Placed::Spaced { 2 } else { 1 });
+            let large = ty.with_shape(shape.map(|d| d * if placed == Placed::Spaced { 2 } else { 1 } + 1));
+            // Foreign elements everywhere else.
+            let foreign = HostTensor { ty: large, bytes: vec![1; large.bytes()] };
+            let starts = ints(vec![1; rank]);
+            let update: Op = UpdateSlice { steps, drop: AxisSet::default() }.into();
+            let filled = evaluate(&update, &[&foreign, tensor], &starts, None).expect("it fits").remove(0);
+            (filled, slice(steps).into(), starts)
+        }
+    };
+    let mut recorded = Recorded::default();
+    let x = recorded.input(stored.ty);
+    let out = recorded.one(view, &[x], &starts);
+    recorded.keep(&[out]);
+    let ran = recorded.plan(FUSED).run_on(engine, &[stored]);
+    let Some(Ok(buffer)) = ran.values.into_values().next() else { panic!("a view") };
+    assert_eq!(buffer.read().unwrap().bytes, tensor.bytes);
+    buffer
+}
+
+/// An update and the write of its results, as an optimizer records them: gives the written values.
+pub fn optimizer_step(
+    r: &mut Recorded,
+    op: &Update,
+    scalars: &[Scalar],
+    params: &[TensorId],
+    grads: &[TensorId],
+    states: &[TensorId],
+) -> Vec<TensorId> {
+    let news = r.op(op.clone(), &[params, grads, states].concat(), scalars);
+    r.op(Write {}, &[params, states, &news].concat(), &[])
 }
