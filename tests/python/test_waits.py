@@ -156,7 +156,8 @@ print((after["windows"] - before["windows"]) / 20, after["plan_misses"] - before
 
 
 def test_the_windows_of_a_loop_that_repeats_are_joined():
-    windows, misses = run(LOOP + WINDOWS_PER_STEP).stdout.split()
+    # Said explicitly, since by itself it happens only where the recorder has a core of its own.
+    windows, misses = run(LOOP + WINDOWS_PER_STEP, GT_COMPILE=1).stdout.split()
     assert float(windows) < 1.5 and misses == "0"
 
 
@@ -186,7 +187,7 @@ for i in range(12):
 after = stats()
 print(after["plan_misses"] - before, after["idle_cuts"] > 0)
 """
-    assert run(LOOP + program).stdout.split() == ["0", "True"]
+    assert run(LOOP + program, GT_COMPILE=1).stdout.split() == ["0", "True"]
 
 
 def test_a_loop_that_changes_its_step_goes_on():
@@ -204,7 +205,7 @@ for i in range(60):
     total += y.sum().item()
 print(total)
 """
-    assert run(LOOP + program).stdout == run(LOOP + program, GT_COMPILE=0).stdout
+    assert run(LOOP + program, GT_COMPILE=1).stdout == run(LOOP + program, GT_COMPILE=0).stdout
 
 
 def test_scalars_and_other_names_hit_the_same_plan():

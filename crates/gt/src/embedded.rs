@@ -121,11 +121,13 @@ fn start() -> Result<Session> {
     if let Some(f) = ON_START.get() {
         f();
     }
-    // Joining is a part of compiling what repeats.
+    // Joining is a part of compiling what repeats. A step that is sent whole is recorded while the engine works on the end of
+    // the one before, so it pays where the recorder has a core of its own; elsewhere both would wait for each other.
+    let spare_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > threads);
     let join_after = match config.compile {
         Compile::Off => None,
         Compile::Always => Some(1),
-        Compile::Auto => (config.hotpath_threshold != u64::MAX).then_some(config.hotpath_threshold),
+        Compile::Auto => (spare_core && config.hotpath_threshold != u64::MAX).then_some(config.hotpath_threshold),
     };
     let debug: Option<fn(&str)> =
         config.debug_client.then_some(|line: &str| Debug::new(Component::Client, true).print(|| line.to_owned()));
