@@ -58,8 +58,19 @@ pub(crate) struct TableState<B> {
     skipped: Vec<Arc<Failure>>,
     /// Failures that a read raised, each with the number of messages sent before that read.
     raised: Vec<(Arc<Failure>, u64)>,
-    waiting: usize,
+    /// What sleeping readers wait for: only they are woken, and only by that. A step publishes a hundred values while its
+    /// loss is awaited.
+    waiting: Vec<Awaited>,
     stopped: bool,
+}
+
+/// What a reader waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// A value, or so many finished messages, after which it will never come.
+    Value(TensorId, u64),
+    /// So many finished messages.
+    Done(u64),
 }
 
 pub(crate) struct Table<B> {
@@ -91,7 +102,8 @@ impl<B: Buffer> TableState<B> {
 impl<B: Buffer> Table<B> {
     pub(crate) fn new() -> Self {
         let (skipped, raised) = (Vec::new(), Vec::new());
-        let state = TableState { entries: IdMap::default(), done: 0, skipped, raised, waiting: 0, stopped: false };
+        let state =
+            TableState { entries: IdMap::default(), done: 0, skipped, raised, waiting: Vec::new(), stopped: false };
         Table { state: Mutex::new(state), changed: Condvar::new(), version: AtomicU64::new(0) }
     }
 
@@ -99,33 +111,33 @@ impl<B: Buffer> Table<B> {
         self.state.lock()
     }
 
-    /// Makes a change that readers may wait for.
-    fn change<R>(&self, f: impl FnOnce(&mut TableState<B>) -> R) -> R {
+    /// Makes a change that readers may wait for; `wakes` says which of them.
+    fn change<R>(&self, f: impl FnOnce(&mut TableState<B>) -> R, wakes: impl Fn(&TableState<B>, Awaited) -> bool) -> R {
         let mut state = self.state.lock();
         let result = f(&mut state);
-        let waiting = state.waiting > 0;
+        let wake = state.waiting.iter().any(|&awaited| wakes(&state, awaited));
         drop(state);
         self.version.fetch_add(1, Release);
-        if waiting {
+        if wake {
             self.changed.notify_all();
         }
         result
     }
 
     pub(crate) fn insert(&self, id: TensorId, entry: Entry<B>) {
-        let old = self.change(|state| state.entries.insert(id, entry));
+        let is_it = |_: &TableState<B>, awaited| matches!(awaited, Awaited::Value(wanted, _) if wanted == id);
+        let old = self.change(|state| state.entries.insert(id, entry), is_it);
         drop(old);
     }
 
     /// Keeps the failure of a skipped write for the next reader. The same failure again adds nothing: a loop that
     /// fails in every step is one error.
     pub(crate) fn skipped(&self, failure: Arc<Failure>) {
-        self.change(|state| {
-            let seen = state.raised.iter().any(|(raised, sent)| *raised == failure && state.done < *sent);
-            if !seen && !state.skipped.contains(&failure) {
-                state.skipped.push(failure);
-            }
-        });
+        let mut state = self.state.lock();
+        let seen = state.raised.iter().any(|(raised, sent)| *raised == failure && state.done < *sent);
+        if !seen && !state.skipped.contains(&failure) {
+            state.skipped.push(failure);
+        }
     }
 
     /// Forgets values; gives back what is to be dropped.
@@ -140,11 +152,15 @@ impl<B: Buffer> Table<B> {
 
     /// One more message is finished.
     pub(crate) fn finish(&self) {
-        self.change(|state| {
+        let advance = |state: &mut TableState<B>| {
             state.done += 1;
             let done = state.done;
             state.raised.retain(|(_, sent)| *sent > done);
-        });
+        };
+        let reached = |state: &TableState<B>, awaited| match awaited {
+            Awaited::Value(_, sent) | Awaited::Done(sent) => state.done >= sent,
+        };
+        self.change(advance, reached);
     }
 
     /// A read raises the failure of a poisoned value.
@@ -159,16 +175,18 @@ impl<B: Buffer> Table<B> {
 
     /// Drops everything and sends readers home.
     pub(crate) fn stop(&self) {
-        let entries = self.change(|state| {
+        let end = |state: &mut TableState<B>| {
             state.stopped = true;
             std::mem::take(&mut state.entries)
-        });
+        };
+        let entries = self.change(end, |_, _| true);
         drop(entries);
     }
 
     /// Waits until `ready` gives something, the worker stops, or the caller gives up.
     fn wait<R>(
         &self,
+        awaited: Awaited,
         cancel: &dyn Fn() -> bool,
         mut ready: impl FnMut(&mut TableState<B>) -> Option<R>,
     ) -> Result<R, ReadError> {
@@ -193,9 +211,11 @@ impl<B: Buffer> Table<B> {
                 state = self.state.lock();
                 continue;
             }
-            state.waiting += 1;
+            state.waiting.push(awaited);
             let timed_out = self.changed.wait_for(&mut state, CANCEL_POLL).timed_out();
-            state.waiting -= 1;
+            if let Some(at) = state.waiting.iter().position(|a| *a == awaited) {
+                state.waiting.swap_remove(at);
+            }
             if timed_out {
                 drop(state);
                 if cancel() {
@@ -223,7 +243,7 @@ pub(crate) trait Values: Send + Sync {
 
 impl<B: Buffer> Values for Table<B> {
     fn read(&self, id: TensorId, sent: u64, worker: &str, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError> {
-        let value = self.wait(cancel, |state| match state.entries.get(&id) {
+        let value = self.wait(Awaited::Value(id, sent), cancel, |state| match state.entries.get(&id) {
             Some(entry) => Some(entry.value.clone()),
             None if state.done >= sent => {
                 let mut failure = Failure::new(FailureKind::Internal, format!("tensor {id} does not exist"));
@@ -246,7 +266,7 @@ impl<B: Buffer> Values for Table<B> {
     }
 
     fn wait_done(&self, sent: u64, cancel: &dyn Fn() -> bool) -> Result<(), ReadError> {
-        self.wait(cancel, |state| (state.done >= sent).then_some(()))
+        self.wait(Awaited::Done(sent), cancel, |state| (state.done >= sent).then_some(()))
     }
 
     fn take_skipped(&self) -> Option<Arc<Failure>> {

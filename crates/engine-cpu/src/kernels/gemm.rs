@@ -68,8 +68,6 @@ struct Line(#[allow(dead_code)] [u8; 64]);
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { blocks: Vec::new() }) };
-    /// What a thread packs for others too.
-    static SHARED: RefCell<Scratch> = const { RefCell::new(Scratch { blocks: Vec::new() }) };
 }
 
 impl Scratch {
@@ -80,79 +78,6 @@ impl Scratch {
         }
         self.blocks.as_mut_ptr().cast()
     }
-}
-
-/// All of `b` in panels, packed once for several calls of [`gemm_packed`]: block after block of [`DEPTH`] steps of `k`, panel
-/// after panel of columns.
-pub(super) struct PackedB<T> {
-    panels: *mut T,
-    e: Extents,
-    /// Columns, up to a whole panel.
-    columns: usize,
-}
-
-// SAFETY: written by threads panel by panel, read when all are written.
-unsafe impl<T> Sync for PackedB<T> {}
-
-impl<T: Gemm> PackedB<T> {
-    /// Whether packing `b` once pays for a product whose rows are shared by several calls of `rows` each.
-    pub fn pays(kernels: &Kernels<T>, e: Extents, rows: usize, b: &Matrix<T>) -> bool {
-        let (unit, columns) = (kernels.unit.len(), 2 * kernels.width);
-        rows > unit && packs_b(&Extents { m: rows, ..e }, b, unit, columns, size_of::<T>())
-    }
-
-    /// Room for the panels, for as long as `work` runs.
-    pub fn with(kernels: &Kernels<T>, e: Extents, work: impl FnOnce(&PackedB<T>)) {
-        let columns = e.n.next_multiple_of(2 * kernels.width);
-        SHARED.with_borrow_mut(|scratch| {
-            let panels = scratch.reserve(columns * e.k * size_of::<T>()).cast();
-            work(&PackedB { panels, e, columns });
-        });
-    }
-
-    /// How many panels there are.
-    pub fn count(&self, kernels: &Kernels<T>) -> usize {
-        self.columns / (2 * kernels.width) * self.e.k.div_ceil(DEPTH)
-    }
-
-    /// Packs one of them.
-    ///
-    /// # Safety
-    /// `b` holds what the extents say; nobody else packs this panel.
-    pub unsafe fn pack(&self, kernels: &Kernels<T>, b: Matrix<T>, panel_number: usize) {
-        let width = 2 * kernels.width;
-        let across = self.columns / width;
-        let (p, j) = (panel_number / across * DEPTH, panel_number % across * width);
-        let k = (self.e.k - p).min(DEPTH);
-        let from = b.at(p, j);
-        let block =
-            Block { from: from.ptr, across: b.column, along: b.row, count: (self.e.n - j).min(width), depth: k };
-        // SAFETY: the panel's own place.
-        unsafe { panel(block, self.panel(p, j, k), width, kernels.transpose) };
-    }
-
-    /// Where the panel of columns from `j` on lies, in the block of steps from `p` on, which has `k` of them.
-    fn panel(&self, p: usize, j: usize, k: usize) -> *mut T {
-        self.panels.wrapping_add(p * self.columns + j * k)
-    }
-}
-
-/// Computes `c = a @ b` for a `b` that is packed already.
-///
-/// # Safety
-/// As [`gemm`]; all panels are packed.
-pub(super) unsafe fn gemm_packed<T: Gemm>(
-    kernels: &Kernels<T>,
-    e: Extents,
-    a: Matrix<T>,
-    b: &PackedB<T>,
-    c: Matrix<T>,
-) {
-    let in_panels = Matrix { ptr: b.panels, row: 0, column: 0 };
-    SCRATCH.with_borrow_mut(|scratch| {
-        // SAFETY: the caller's operands.
-        unsafe { blocks(kernels, e, a, in_panels, Some(b), c, scratch) }
-    });
 }
 
 /// Computes `c = a @ b`; `c.column` must be 1.
@@ -182,7 +107,7 @@ pub(super) unsafe fn gemm<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T
     }
     SCRATCH.with_borrow_mut(|scratch| {
         // SAFETY: the caller's operands.
-        unsafe { blocks(kernels, e, a, b, None, c, scratch) }
+        unsafe { blocks(kernels, e, a, b, c, scratch) }
     });
 }
 
@@ -191,7 +116,6 @@ unsafe fn blocks<T: Gemm>(
     e: Extents,
     a: Matrix<T>,
     b: Matrix<T>,
-    shared: Option<&PackedB<T>>,
     c: Matrix<T>,
     scratch: &mut Scratch,
 ) {
@@ -207,9 +131,9 @@ unsafe fn blocks<T: Gemm>(
         e.n.div_ceil(e.n.div_ceil(most)).next_multiple_of(columns)
     };
     let pack_a = packs_a(&e, &a, rows, columns, size);
-    let pack_b = shared.is_none() && packs_b(&e, &b, rows, columns, size);
+    let pack_b = packs_b(&e, &b, rows, columns, size);
     // One row with b in place: wide tiles, since only b's memory matters.
-    if e.m == 1 && !pack_b && shared.is_none() {
+    if e.m == 1 && !pack_b {
         // SAFETY: the caller's operands.
         unsafe { one_row(kernels, e, a, b, c) };
         return;
@@ -243,10 +167,10 @@ unsafe fn blocks<T: Gemm>(
                 let table: &[TileFn<T>; 2] = if at.row == 1 { &kernels.unit[m - 1] } else { &kernels.strided[m - 1] };
                 for j in (0..n).step_by(columns) {
                     let wide = (n - j).min(columns);
-                    let (from, step) = match shared {
-                        Some(shared) => (shared.panel(p, j0 + j, k), columns as isize),
-                        None if pack_b => (packed_b.wrapping_add(j * k), columns as isize),
-                        None => (b.at(p, j0 + j).ptr, b.row),
+                    let (from, step) = if pack_b {
+                        (packed_b.wrapping_add(j * k), columns as isize)
+                    } else {
+                        (b.at(p, j0 + j).ptr, b.row)
                     };
                     let tile = Tile {
                         k,

@@ -2,15 +2,13 @@
 
 use gt_ir::{DType, Shape};
 
-use super::gemm::{Extents, Gemm, Matrix, PackedB, gemm, gemm_packed};
+use super::gemm::{Extents, Gemm, Matrix, gemm};
 use super::microkernel::Kernels;
 use super::{Axes, Axis, Dst, Element, Shared, Src, offsets, split};
 use crate::pool::Pool;
 
 /// Multiplications below which a product stays on the calling thread.
 const PARALLEL: usize = 150_000;
-/// Multiplications above which it pays to wait for each other once more.
-const PACK_ONCE: usize = 8_000_000;
 
 /// `[…, m, k] @ […, k, n]` into the packed `c`, batch axes broadcast, operands with any strides.
 ///
@@ -115,30 +113,6 @@ fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T
     }
     let grid = Grid::new(e, kernels, pool.threads());
     let parts = grid.rows * grid.columns;
-    // Threads that share the rows all read the whole of b: each packs a part of it, for all.
-    if p.batches == 1 && grid.rows > 1 && grid.columns == 1 && work >= PACK_ONCE {
-        let (a, b, c) = matrices(0);
-        if PackedB::pays(kernels, e, e.m / grid.rows, &b) {
-            let (a, b, c) = (Shared(a.ptr), Shared(b.ptr), Shared(c.ptr));
-            return PackedB::with(kernels, e, |packed| {
-                let panels = packed.count(kernels);
-                split(pool, panels, 4, &|range| {
-                    let b = Matrix { ptr: b.get(), row: p.b[0], column: p.b[1] };
-                    // SAFETY: KERNEL-3, and each panel is packed once.
-                    range.for_each(|panel| unsafe { packed.pack(kernels, b, panel) });
-                });
-                pool.run(grid.rows, &|part| {
-                    let rows = grid.range(part, grid.rows, e.m, kernels.unit.len());
-                    let from = a.get().wrapping_offset(rows.start as isize * p.a[0]);
-                    let a = Matrix { ptr: from, row: p.a[0], column: p.a[1] };
-                    let to = c.get().wrapping_offset(rows.start as isize * p.c_row);
-                    let c = Matrix { ptr: to, row: p.c_row, column: 1 };
-                    // SAFETY: KERNEL-3, each part has its own rows of c, and all panels are packed.
-                    unsafe { gemm_packed(kernels, Extents { m: rows.len(), ..e }, a, packed, c) };
-                });
-            });
-        }
-    }
     pool.run(parts * p.batches, &|chunk| {
         let (a, b, c) = matrices(chunk / parts);
         let part = chunk % parts;
