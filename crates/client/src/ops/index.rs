@@ -6,7 +6,7 @@
 
 use gt_ir::ops::{Put, PutMode, Take};
 use gt_ir::rows::CompareKind;
-use gt_ir::{AxisSet, DType, OpError, Shape, Steps};
+use gt_ir::{AxisSet, DType, OpError, Shape, Steps, TensorType};
 
 use super::Arg;
 use crate::autograd::no_grad;
@@ -254,7 +254,17 @@ impl Tensor {
                 }
             }
             [Index::Tensor(rows)] if self.rank() > 0 && rows.dtype() == DType::I64 => {
-                return Tensor::apply1(Take { axis: 0, wrap: true }, &[self, rows], &[]);
+                let take = Take { axis: 0, wrap: true };
+                // Rows by a list of numbers: the type is known.
+                if rows.rank() == 1 {
+                    let mut shape = *self.shape();
+                    shape[0] = rows.numel();
+                    if shape.checked_numel().is_some() {
+                        let ty = TensorType { shape, ..self.ty() };
+                        return Tensor::apply_known(take.into(), [self, rows], &[], ty);
+                    }
+                }
+                return Tensor::apply1(take, &[self, rows], &[]);
             }
             _ => {}
         }
