@@ -31,8 +31,8 @@ use crate::value::Value;
 
 /// Instructions in the first window after a read, so that a device starts early.
 const FIRST_CUT: usize = 32;
-/// Instructions in the largest window.
-const LAST_CUT: usize = 512;
+/// Instructions in the largest window: a read waits for the last one, so it should not be most of what was recorded.
+const LAST_CUT: usize = 256;
 /// Instructions beyond which a joined window is cut all the same.
 const JOINED_MOST: usize = 4096;
 /// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
