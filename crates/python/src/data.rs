@@ -178,7 +178,10 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
                     let t = Tensor::from_bytes(ty, bytes.into()).or_raise()?;
                     dtype.map_or(Ok(t.clone()), |d| t.to_dtype(d)).or_raise()
                 }
-                None => Err(PyTypeError::new_err("the array offers no buffer")),
+                None => Err(PyTypeError::new_err(format!(
+                    "can't convert an array of {}. The only supported types are: float64, float32, float16, int64, int32, int8, uint8, and bool.",
+                    array.getattr("dtype")?
+                ))),
             };
         }
     }
