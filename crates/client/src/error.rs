@@ -26,9 +26,6 @@ pub enum Error {
     /// The caller's: an operation on a tensor that its state does not allow.
     #[error("{0}")]
     State(String),
-    /// GT does not do this.
-    #[error("{0}")]
-    Unsupported(String),
     /// A wait was given up because the user asked.
     #[error("interrupted")]
     Interrupted,

@@ -179,7 +179,9 @@ pub(crate) fn record(
         });
         pending.since_cut += 1;
         pending.recorded += 1;
-        pending.stretches.record(kind);
+        if session.join_after.is_some() {
+            pending.stretches.record(kind);
+        }
         let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
             || pending.upload_bytes >= UPLOAD_CUT_BYTES;
         drop(pending);
