@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use gt_ir::GradCx;
+use gt_ir::{GradCx, Op};
 use smallvec::SmallVec;
 
 use super::emit::Scratch;
-use super::node::{Edge, GradSlot, Node, NodeKind, Saved};
+use super::gathered::{Gathered, Part};
+use super::node::{Edge, Node, NodeKind, Saved};
 use super::{GradModeGuard, grad_enabled, no_grad};
 use crate::error::{Error, Result};
 use crate::lane;
@@ -24,7 +26,37 @@ pub struct BackwardOptions {
 }
 
 /// Gradients that wait for their node.
-type Pending = BTreeMap<u64, (Arc<Node>, SmallVec<[Option<Tensor>; 1]>)>;
+type Pending = BTreeMap<u64, (Arc<Node>, SmallVec<[Gathered; 1]>)>;
+
+/// Where the walk ends: leaves, and for a piece of the tape whatever lies beyond it; in the order they were reached.
+#[derive(Default)]
+struct Ends {
+    index: HashMap<TargetKey, usize>,
+    list: Vec<End>,
+}
+
+struct End {
+    edge: Edge,
+    gathered: Gathered,
+    /// Edges to a leaf that were walked. When there are no others, its gradient is whole.
+    walked: usize,
+}
+
+impl Ends {
+    fn at(&mut self, edge: &Edge) -> &mut End {
+        let at = *self.index.entry(key(edge)).or_insert_with(|| {
+            self.list.push(End { edge: edge.clone(), gathered: Gathered::default(), walked: 0 });
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+}
+
+/// A gradient on its way to an edge.
+enum Given {
+    Whole(Tensor),
+    Part(Part),
+}
 
 /// Collects gradients of `roots` into the leaves they were computed from.
 ///
@@ -32,7 +64,7 @@ type Pending = BTreeMap<u64, (Arc<Node>, SmallVec<[Option<Tensor>; 1]>)>;
 /// When a root needs no gradient, is not a scalar and has no gradient given, or the graph was released already.
 pub fn backward(roots: &[Tensor], grads: &[Option<Tensor>], options: BackwardOptions) -> Result<()> {
     lane::boundary()?;
-    let mut walk = Walk { options, wanted: None, pending: Pending::new() };
+    let mut walk = Walk { options, wanted: None, pending: Pending::new(), ends: Ends::default() };
     walk.start(roots, grads)?;
     walk.run()?;
     lane::boundary()
@@ -63,7 +95,12 @@ pub fn grad(
     }
     let found: HashMap<TargetKey, Option<Tensor>> = targets.iter().map(|e| (key(e), None)).collect();
     let needed = Walk::needed(roots, &targets);
-    let mut walk = Walk { options, wanted: Some(Wanted { found, needed, since: None }), pending: Pending::new() };
+    let mut walk = Walk {
+        options,
+        wanted: Some(Wanted { found, needed, since: None }),
+        pending: Pending::new(),
+        ends: Ends::default(),
+    };
     walk.start(roots, grads)?;
     walk.run()?;
     let wanted = walk.wanted.expect("it was put there");
@@ -102,7 +139,7 @@ pub fn grad_of_piece(
     let found: HashMap<TargetKey, Option<Tensor>> = targets.iter().map(|e| (key(e), None)).collect();
     let wanted = Wanted { found, needed: HashSet::new(), since: Some(since) };
     let options = BackwardOptions { retain_graph: false, create_graph };
-    let mut walk = Walk { options, wanted: Some(wanted), pending: Pending::new() };
+    let mut walk = Walk { options, wanted: Some(wanted), pending: Pending::new(), ends: Ends::default() };
     walk.start(roots, grads)?;
     walk.run()?;
     let wanted = walk.wanted.expect("it was put there");
@@ -140,6 +177,7 @@ struct Walk {
     /// Set by [`grad`]: where gradients are kept instead of in leaves.
     wanted: Option<Wanted>,
     pending: Pending,
+    ends: Ends,
 }
 
 impl Walk {
@@ -174,7 +212,7 @@ impl Walk {
                     )));
                 }
             };
-            self.give(&edge, grad)?;
+            self.give(&edge, Given::Whole(grad))?;
         }
         Ok(())
     }
@@ -216,35 +254,57 @@ impl Walk {
     }
 
     /// Adds a gradient to what an edge has so far.
-    fn give(&mut self, edge: &Edge, grad: Tensor) -> Result<()> {
-        if let Some(since) = self.wanted.as_ref().and_then(|w| w.since)
-            && !matches!(edge, Edge::Node(node, _) if node.seq >= since)
-        {
-            return self.collect(edge, grad);
-        }
+    fn give(&mut self, edge: &Edge, given: Given) -> Result<()> {
         match edge {
-            Edge::Leaf(slot) => self.arrive(slot, grad),
-            Edge::Node(node, index) => {
+            Edge::Node(node, index) if !self.is_beyond(node) => {
                 if let Some(wanted) = &self.wanted
                     && !wanted.walks(node)
                     && !wanted.found.keys().any(|k| k.0 == Arc::as_ptr(node) as usize)
                 {
                     return Ok(());
                 }
-                let entry = self
-                    .pending
-                    .entry(node.seq)
-                    .or_insert_with(|| (node.clone(), smallvec::smallvec![None; node.outs.len()]));
-                let slot = &mut entry.1[*index as usize];
-                let sum = match slot.take() {
-                    Some(have) => self.tracked(|| have.add(&grad))?,
-                    None => grad,
-                };
+                let fresh = || (node.clone(), (0..node.outs.len()).map(|_| Gathered::default()).collect());
+                let entry = self.pending.entry(node.seq).or_insert_with(fresh);
+                let mut gathered = std::mem::take(&mut entry.1[*index as usize]);
+                self.gather(&mut gathered, given)?;
                 let entry = self.pending.get_mut(&node.seq).expect("it was just entered");
-                entry.1[*index as usize] = Some(sum);
+                entry.1[*index as usize] = gathered;
+            }
+            Edge::Node(..) | Edge::Leaf(_) => {
+                let mut gathered = std::mem::take(&mut self.ends.at(edge).gathered);
+                self.gather(&mut gathered, given)?;
+                self.ends.at(edge).gathered = gathered;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node lies beyond the piece of the tape that is walked.
+    fn is_beyond(&self, node: &Node) -> bool {
+        self.wanted.as_ref().and_then(|w| w.since).is_some_and(|since| node.seq < since)
+    }
+
+    fn gather(&self, gathered: &mut Gathered, given: Given) -> Result<()> {
+        match given {
+            Given::Whole(grad) => self.tracked(|| gathered.add(grad)),
+            Given::Part(part) => {
+                gathered.add_part(part);
                 Ok(())
             }
         }
+    }
+
+    /// An edge has been walked. A leaf that all edges lead to gets its gradient at once, so that it need not be kept beside
+    /// the sum it is added to.
+    fn walked(&mut self, edge: &Edge) -> Result<()> {
+        let Edge::Leaf(slot) = edge else { return Ok(()) };
+        let end = self.ends.at(edge);
+        end.walked += 1;
+        if end.walked < slot.edges.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let gathered = std::mem::take(&mut end.gathered);
+        self.arrive(edge, gathered)
     }
 
     /// A gradient reaches where somebody asked for it, or where nobody did.
@@ -261,11 +321,19 @@ impl Walk {
         Ok(())
     }
 
-    /// A gradient reaches a leaf.
-    fn arrive(&mut self, slot: &Arc<GradSlot>, grad: Tensor) -> Result<()> {
+    /// The gradient of a leaf, or of what lies beyond a piece, is whole.
+    fn arrive(&mut self, edge: &Edge, gathered: Gathered) -> Result<()> {
+        if self.wanted.as_ref().is_some_and(|w| !w.found.contains_key(&key(edge))) {
+            return Ok(());
+        }
+        let Some(grad) = self.tracked(|| gathered.sum())? else { return Ok(()) };
+        let slot = match edge {
+            Edge::Leaf(slot) if self.wanted.as_ref().is_none_or(|w| w.since.is_none()) => slot,
+            Edge::Leaf(_) | Edge::Node(..) => return self.collect(edge, grad),
+        };
         let grad = slot.hooks.run(0, grad)?;
         if self.wanted.is_some() {
-            return self.collect(&Edge::Leaf(slot.clone()), grad);
+            return self.collect(edge, grad);
         }
         let have = slot.grad.lock().clone();
         match have {
@@ -297,8 +365,8 @@ impl Walk {
     fn run(&mut self) -> Result<()> {
         while let Some((_, (node, grads))) = self.pending.pop_last() {
             let mut ready: SmallVec<[Option<Tensor>; 1]> = SmallVec::new();
-            for (i, grad) in grads.into_iter().enumerate() {
-                let grad = match grad {
+            for (i, gathered) in grads.into_iter().enumerate() {
+                let grad = match self.tracked(|| gathered.sum())? {
                     Some(g) => Some(node.hooks.run(i as u32, g)?),
                     None => None,
                 };
@@ -318,14 +386,47 @@ impl Walk {
             {
                 continue;
             }
+            if let [Some(grad)] = &ready[..]
+                && let Some(edge) = &node.next[0]
+                && let Some(part) = self.part(&node, grad)?
+            {
+                self.give(edge, Given::Part(part))?;
+                self.walked(edge)?;
+                continue;
+            }
             let given = self.differentiate(&node, ready)?;
             for (edge, grad) in node.next.iter().zip(given) {
-                if let (Some(edge), Some(grad)) = (edge, grad) {
-                    self.give(edge, grad)?;
+                let Some(edge) = edge else { continue };
+                if let Some(grad) = grad {
+                    self.give(edge, Given::Whole(grad))?;
                 }
+                self.walked(edge)?;
             }
         }
+        // Also leaves that edges of other graphs lead to, or that are roots themselves.
+        for end in std::mem::take(&mut self.ends).list {
+            self.arrive(&end.edge, end.gathered)?;
+        }
         Ok(())
+    }
+
+    /// The gradient of the first input, where it is one of a part of it only.
+    fn part(&self, node: &Arc<Node>, grad: &Tensor) -> Result<Option<Part>> {
+        let NodeKind::Op { op, scalars, ins, saved, .. } = &node.kind else { return Ok(None) };
+        match op {
+            Op::Slice(_) => self.tracked(|| Part::of_slice(op, ins[0], scalars, grad)),
+            Op::Take(_) => {
+                let set = saved.lock();
+                let index = set.as_ref().ok_or_else(released)?.ins.get(1).and_then(Option::as_ref);
+                let Some(index) = index.map(|saved| saved.value().cloned()).transpose()? else { return Ok(None) };
+                drop(set);
+                if !(self.options.retain_graph || self.options.create_graph) {
+                    saved.lock().take();
+                }
+                Ok(Part::of_rows(op, ins[0], Tensor::from_value(index, History::None), grad))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The gradients of a node's inputs.

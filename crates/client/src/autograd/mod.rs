@@ -3,6 +3,7 @@
 mod backward;
 mod custom;
 mod emit;
+mod gathered;
 mod mode;
 mod node;
 mod piece;

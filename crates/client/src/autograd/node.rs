@@ -3,7 +3,7 @@
 //! NODE-1: a node refers to what it was computed from, never to the tensors it made: no cycles.
 //! NODE-2: a saved value knows the cell it was seen in and the version; a backward pass that finds the cell moved on fails.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use gt_ir::ops::{ReduceKind, Side};
@@ -77,6 +77,8 @@ pub struct GradSlot {
     pub(crate) hooks: Hooks,
     /// Run once a gradient was added to `grad`.
     pub(crate) after: Hooks,
+    /// How many edges of living nodes lead here.
+    pub(crate) edges: AtomicUsize,
 }
 
 /// Where the gradient of a tensor goes: an output of a node, or a leaf.
@@ -158,10 +160,15 @@ fn edge_of(t: &Tensor) -> Option<Edge> {
     }
 }
 
-pub(crate) fn edges(ins: &[&Tensor]) -> SmallVec<[Option<Edge>; 2]> {
+/// The edges of a node being made; leaves count them until it is dropped.
+fn edges(ins: &[&Tensor]) -> SmallVec<[Option<Edge>; 2]> {
     let mut edges = SmallVec::new();
     for t in ins {
-        edges.push(edge_of(t));
+        let edge = edge_of(t);
+        if let Some(Edge::Leaf(slot)) = &edge {
+            slot.edges.fetch_add(1, Ordering::Relaxed);
+        }
+        edges.push(edge);
     }
     edges
 }
@@ -340,10 +347,15 @@ impl Drop for Node {
     fn drop(&mut self) {
         let mut queue: Vec<Edge> = self.next.drain(..).flatten().collect();
         while let Some(edge) = queue.pop() {
-            if let Edge::Node(node, _) = edge
-                && let Some(mut last) = Arc::into_inner(node)
-            {
-                queue.extend(last.next.drain(..).flatten());
+            match edge {
+                Edge::Node(node, _) => {
+                    if let Some(mut last) = Arc::into_inner(node) {
+                        queue.extend(last.next.drain(..).flatten());
+                    }
+                }
+                Edge::Leaf(slot) => {
+                    slot.edges.fetch_sub(1, Ordering::Relaxed);
+                }
             }
         }
     }

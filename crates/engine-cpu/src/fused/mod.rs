@@ -39,6 +39,7 @@ use kernel::Kernel;
 
 pub(crate) use bind::Slots;
 pub use walk::Walk;
+pub(crate) use walk::copy_neighbours;
 
 /// Elements of a tile: a block of a reduction, and few enough that a dozen tiles stay near the core.
 pub const TILE: usize = gt_ir::ops::Reduce::BLOCK;

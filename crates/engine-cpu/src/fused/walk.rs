@@ -137,11 +137,7 @@ unsafe fn copy_run<T: Copy>(at: *const T, stride: isize, run: usize, dst: *mut T
         1 => {
             // SAFETY: as promised by the caller.
             let src = unsafe { std::slice::from_raw_parts(at, run) };
-            if run * size_of::<T>() > 512 {
-                dst.copy_from_slice(src);
-            } else {
-                copy_short(src, dst);
-            }
+            copy_neighbours(src, dst);
         }
         0 => {
             // SAFETY: there is one element at least, since a run is never empty.
@@ -161,6 +157,16 @@ unsafe fn copy_run<T: Copy>(at: *const T, stride: isize, run: usize, dst: *mut T
                 *d = unsafe { *at.wrapping_offset(i as isize * stride) };
             }
         }
+    }
+}
+
+/// Copies a run of any length; the slices have one length.
+#[inline(always)]
+pub(crate) fn copy_neighbours<T: Copy>(src: &[T], dst: &mut [T]) {
+    if size_of_val(src) > 512 {
+        dst.copy_from_slice(src);
+    } else {
+        copy_short(src, dst);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::gemm::Gemm;
 use super::pack::{TransposeFn, transpose_plain};
 use super::{Axes, Axis, Dst, Shared, Src, by_size, split, walk};
+use crate::fused::copy_neighbours;
 use crate::pool::Pool;
 
 /// Bytes a thread moves at least.
@@ -59,7 +60,10 @@ unsafe fn copy_axes<T: Copy + Send + Sync + 'static>(pool: &Pool, axes: &Axes<2>
         // SAFETY: a part of one row; rows and parts of them do not meet in dst.
         unsafe {
             match inner {
-                Inner::Run => std::ptr::copy_nonoverlapping(from, to, extent),
+                Inner::Run => {
+                    let from = std::slice::from_raw_parts(from, extent);
+                    copy_neighbours(from, std::slice::from_raw_parts_mut(to, extent));
+                }
                 Inner::Repeat => std::slice::from_raw_parts_mut(to, extent).fill(*from),
                 Inner::Strided => {
                     let [s, d] = last.strides.map(|x| x as isize);

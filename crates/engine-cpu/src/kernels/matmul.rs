@@ -7,8 +7,9 @@ use super::microkernel::Kernels;
 use super::{Axes, Axis, Dst, Element, Shared, Src, offsets, split};
 use crate::pool::Pool;
 
-/// Multiplications below which a product stays on the calling thread.
-const PARALLEL: usize = 150_000;
+/// Multiplications below which a product stays on the calling thread: on two cores the helper shares one with the thread
+/// that records, and half of a few microseconds' work is worth less than that thread's time.
+const PARALLEL: usize = 400_000;
 
 /// `[…, m, k] @ […, k, n]` into the packed `c`, batch axes broadcast, operands with any strides.
 ///
