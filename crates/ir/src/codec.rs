@@ -86,11 +86,13 @@ impl<'a> Reader<'a> {
         self.varint().map(TensorId)
     }
 
-    fn small(&mut self) -> Result<u32, OpError> {
+    /// An unsigned number of at most 32 bits.
+    pub fn small(&mut self) -> Result<u32, OpError> {
         u32::try_from(self.varint()?).map_err(|_| OpError::malformed("a number is longer than 32 bits"))
     }
 
-    fn scalar(&mut self) -> Result<Scalar, OpError> {
+    /// A tagged scalar.
+    pub fn scalar(&mut self) -> Result<Scalar, OpError> {
         Ok(match self.byte()? {
             0 => Scalar::Bool(false),
             1 => Scalar::Bool(true),
@@ -118,16 +120,19 @@ pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-fn put_scalar(out: &mut Vec<u8>, scalar: Scalar) {
-    match scalar {
-        Scalar::Bool(b) => out.push(b as u8),
-        Scalar::I64(i) => {
-            out.push(2);
-            put_signed(out, i);
-        }
-        Scalar::F64(f) => {
-            out.push(3);
-            out.extend_from_slice(&f.to_le_bytes());
+impl Scalar {
+    /// Appends the binary form; [`Reader::scalar`] reads it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Scalar::Bool(b) => out.push(b as u8),
+            Scalar::I64(i) => {
+                out.push(2);
+                put_signed(out, i);
+            }
+            Scalar::F64(f) => {
+                out.push(3);
+                out.extend_from_slice(&f.to_le_bytes());
+            }
         }
     }
 }
@@ -144,7 +149,7 @@ impl Instr {
         put_ids(out, &self.outs);
         put_ids(out, &self.ins);
         put_varint(out, self.scalars.len() as u64);
-        self.scalars.iter().for_each(|&s| put_scalar(out, s));
+        self.scalars.iter().for_each(|s| s.encode(out));
         put_varint(out, self.scope.0 as u64);
         put_varint(out, self.site.0 as u64);
     }

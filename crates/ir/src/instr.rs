@@ -61,11 +61,13 @@ impl fmt::Debug for TensorType {
 /// let id = TensorId::new(3, 17);
 /// assert_eq!((id.lane(), id.n()), (3, 17));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u64);
 
 impl TensorId {
     const LANE_SHIFT: u32 = 48;
+    /// How many values a lane has names for.
+    pub const MOST: u64 = 1 << Self::LANE_SHIFT;
 
     /// The id of a lane's `n`-th value.
     #[inline]
