@@ -1,0 +1,222 @@
+//! What arrives on one connection: frames become messages. Only the I/O thread is here.
+//!
+//! IN-1: whatever the other side sends, nothing but its own connection ends.
+//! IN-2: a body is delivered whole or not at all.
+//! IN-3: a receiver that panics loses its connection, not the thread that serves all others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gt_ir::Bytes;
+
+use crate::assembly::Assembly;
+use crate::channel::Channel;
+use crate::decoder::Decoder;
+use crate::frame::{FEATURE_SEGMENTS, Frame};
+use crate::outgoing::{MAX_OPEN_BODIES, State};
+use crate::receiver::Receiver;
+use crate::segment::{MAX_SEGMENTS, Segment};
+use crate::socket::{Family, Moved, Socket};
+use crate::{Connection, NetError, Result};
+
+/// What a turn of reading left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing to read now; the poll tells when there is.
+    Drained,
+    /// The turn is over, but there may be more.
+    More,
+}
+
+pub(crate) struct Incoming {
+    decoder: Decoder,
+    bodies: BTreeMap<u32, Assembly>,
+    segments: [Option<Segment>; MAX_SEGMENTS],
+    descriptors: VecDeque<OwnedFd>,
+    receiver: Option<Box<dyn Receiver>>,
+    pub(crate) opened: bool,
+    /// Nothing more is delivered; what the other side releases and asks is still seen to.
+    pub(crate) muted: bool,
+}
+
+impl Incoming {
+    pub(crate) fn new(receiver: Box<dyn Receiver>, max_head_bytes: u32) -> Incoming {
+        Incoming {
+            decoder: Decoder::new(max_head_bytes),
+            bodies: BTreeMap::new(),
+            segments: Default::default(),
+            descriptors: VecDeque::new(),
+            receiver: Some(receiver),
+            opened: false,
+            muted: false,
+        }
+    }
+
+    /// Reads until the socket is empty or the budget is spent, and delivers what has become whole.
+    pub(crate) fn read(&mut self, channel: &Channel, socket: &Socket, connection: &Connection) -> Result<Progress> {
+        let mut budget = 16;
+        loop {
+            let space = self.decoder.space();
+            let room = space.len();
+            let descriptors = self.descriptors.len();
+            let moved = {
+                let mut out = channel.lock();
+                match out.tls.as_mut() {
+                    Some(tls) => tls.receive(socket, space)?,
+                    None => {
+                        drop(out);
+                        socket.receive(space, &mut self.descriptors)?
+                    }
+                }
+            };
+            let n = match moved {
+                Moved::WouldBlock => return Ok(Progress::Drained),
+                Moved::Bytes(0) => return Err(NetError::lost("the other side is gone")),
+                Moved::Bytes(n) => n,
+            };
+            self.decoder.advance(n);
+            channel.heard();
+            self.frames(channel, connection)?;
+            // A stream socket that gave less than there was room for is empty, except that a read ends where a descriptor
+            // was passed; TLS gives one record at a time.
+            if n < room && socket.family == Family::Tcp && channel.lock().tls.is_none() {
+                return Ok(Progress::Drained);
+            }
+            if n < room && socket.family == Family::Unix && self.descriptors.len() == descriptors {
+                return Ok(Progress::Drained);
+            }
+            budget -= 1;
+            if budget == 0 {
+                return Ok(Progress::More);
+            }
+        }
+    }
+
+    fn frames(&mut self, channel: &Channel, connection: &Connection) -> Result<()> {
+        loop {
+            self.decoder.set_max_head_bytes(channel.max_head_bytes());
+            let Some(frame) = self.decoder.next()? else { return Ok(()) };
+            match frame {
+                Frame::Greeting { features } => {
+                    let mut out = channel.lock();
+                    out.peer_max_head_bytes = channel.max_head_bytes();
+                    out.peer_max_body_bytes = channel.max_body_bytes();
+                    out.pool.disabled = !channel.peer.same_host || features & FEATURE_SEGMENTS == 0;
+                }
+                Frame::Allow { head, body } => {
+                    let mut out = channel.lock();
+                    out.peer_max_head_bytes = head;
+                    out.peer_max_body_bytes = body;
+                    // The first one ends the introduction: from here on messages may be sent.
+                    let opening = out.state == State::Opening;
+                    if opening {
+                        out.state = State::Open;
+                    }
+                    drop(out);
+                    if opening {
+                        self.opened = true;
+                        deliver(&mut self.receiver, self.muted, |r| r.opened(connection))?;
+                        channel.notify();
+                    }
+                }
+                _ if !self.opened => return Err(NetError::malformed("a message came before the introduction")),
+                Frame::Head(head) => deliver(&mut self.receiver, self.muted, |r| r.message(connection, head, None))?,
+                Frame::Open { stream, len, head } => {
+                    let limit = channel.max_body_bytes();
+                    if len > limit {
+                        return Err(NetError::malformed(format!("a body of {len} bytes is over the limit of {limit}")));
+                    }
+                    if self.bodies.len() == MAX_OPEN_BODIES || self.bodies.contains_key(&stream) {
+                        return Err(NetError::malformed("too many bodies at once, or one twice"));
+                    }
+                    self.bodies.insert(stream, Assembly::new(head, len)?);
+                    finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;
+                }
+                Frame::Part { stream, bytes } => {
+                    assembly(&mut self.bodies, stream)?.push(bytes)?;
+                    finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;
+                }
+                Frame::Abort { stream } => {
+                    self.bodies.remove(&stream);
+                }
+                Frame::Share { segment, len } => {
+                    let fd = self.descriptors.pop_front();
+                    let fd = fd.ok_or_else(|| NetError::malformed("a segment came without its descriptor"))?;
+                    match self.segments.get_mut(segment as usize) {
+                        Some(place @ None) => *place = Some(Segment::open(&fd, len as usize)?),
+                        _ => return Err(NetError::malformed(format!("segment {segment} cannot be shared (again)"))),
+                    }
+                }
+                Frame::Filled { stream, segment, len } => {
+                    let shared = self.segments.get(segment as usize).and_then(Option::as_ref);
+                    let shared =
+                        shared.ok_or_else(|| NetError::malformed(format!("no segment {segment} was shared")))?;
+                    assembly(&mut self.bodies, stream)?.push_segment(shared, len as usize)?;
+                    // At once, so that the other side fills it while this one copies the next.
+                    channel.reply(Frame::Release { segment });
+                    finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;
+                }
+                Frame::Release { segment } => {
+                    channel.lock().pool.release(segment)?;
+                    channel.notify();
+                }
+                Frame::Ping(number) => channel.pong(number),
+                Frame::Pong(number) => channel.note_pong(number),
+                Frame::Close { reason: "" } => return Err(NetError::Closed),
+                Frame::Close { reason } => return Err(NetError::Refused { reason: reason.to_string() }),
+            }
+        }
+    }
+
+    /// Who is to be told of the end.
+    pub(crate) fn take_receiver(&mut self) -> Option<Box<dyn Receiver>> {
+        self.receiver.take()
+    }
+
+    /// Tells the receiver that the connection is over.
+    pub(crate) fn tell_closed(receiver: Option<Box<dyn Receiver>>, connection: &Connection, why: &NetError) {
+        let mut receiver = receiver;
+        // A panic in here has nobody left to be told (IN-3).
+        let _ = deliver(&mut receiver, false, |r| r.closed(connection, why));
+    }
+
+    /// Reads and throws away: true at the end of the stream.
+    pub(crate) fn discard(&mut self, socket: &Socket) -> bool {
+        let mut scratch = [0; 16 << 10];
+        for _ in 0..16 {
+            match socket.receive(&mut scratch, &mut self.descriptors) {
+                Ok(Moved::Bytes(0)) | Err(_) => return true,
+                Ok(Moved::Bytes(_)) => self.descriptors.clear(),
+                Ok(Moved::WouldBlock) => return false,
+            }
+        }
+        false
+    }
+}
+
+fn assembly(bodies: &mut BTreeMap<u32, Assembly>, stream: u32) -> Result<&mut Assembly> {
+    bodies.get_mut(&stream).ok_or_else(|| NetError::malformed(format!("no body {stream} was begun")))
+}
+
+fn finish(
+    bodies: &mut BTreeMap<u32, Assembly>,
+    stream: u32,
+    receiver: &mut Option<Box<dyn Receiver>>,
+    muted: bool,
+    connection: &Connection,
+) -> Result<()> {
+    if !assembly(bodies, stream)?.is_whole() {
+        return Ok(());
+    }
+    let Some(whole) = bodies.remove(&stream) else { return Ok(()) };
+    let (head, body): (Vec<u8>, Bytes) = whole.finish();
+    deliver(receiver, muted, |r| r.message(connection, &head, Some(body)))
+}
+
+/// IN-3.
+fn deliver(receiver: &mut Option<Box<dyn Receiver>>, muted: bool, call: impl FnOnce(&mut dyn Receiver)) -> Result<()> {
+    let Some(r) = receiver.as_deref_mut().filter(|_| !muted) else { return Ok(()) };
+    catch_unwind(AssertUnwindSafe(|| call(r)))
+        .map_err(|_| NetError::Internal { reason: "what took a message panicked".to_string() })
+}

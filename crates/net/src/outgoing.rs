@@ -1,0 +1,410 @@
+//! What waits to leave on one connection.
+//!
+//! Heads and small frames are bytes on the `wire`. Large bodies take turns beside it: each turn puts one fragment into the
+//! socket, or one chunk into a segment, behind whatever heads have come meanwhile.
+//!
+//! OUT-1: bytes leave in the order in which they were put on the wire, and no frame is cut by another.
+//! OUT-2: a body has one fragment per turn, so that a head waits for one fragment at most, and bodies share alike.
+//! OUT-3: when something waits, somebody will look: the socket would block, and the poll tells the I/O thread; or the I/O
+//!        thread has been told; or all segments are with the other side, whose release is awaited.
+//! OUT-4: a descriptor leaves with the first byte of the frame that announces it.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use gt_ir::Bytes;
+
+use crate::frame::{FRAGMENT_BYTES, Frame, part_header};
+use crate::segment::{SEGMENT_BYTES, SegmentPool, Taken};
+use crate::socket::{Moved, Socket};
+use crate::tls::TlsStream;
+use crate::{Limits, NetError};
+
+/// How many bodies a side may have begun and not ended. The other side checks it.
+pub(crate) const MAX_OPEN_BODIES: usize = 32;
+/// A wire that was this long gives its memory back once it is empty.
+const KEPT_WIRE_BYTES: usize = 1 << 20;
+
+/// How far a connection is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum State {
+    /// The greeting of the other side has not come yet.
+    Opening,
+    /// Messages go both ways.
+    Open,
+    /// Closed on this side; what waits is still sent.
+    Closing,
+    /// Over.
+    Closed(NetError),
+}
+
+/// What a flush left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Nothing.
+    Done,
+    /// The socket takes no more now.
+    Blocked,
+    /// Bodies that have had their turns for now.
+    More,
+}
+
+struct QueuedBody {
+    stream: u32,
+    bytes: Bytes,
+    sent: usize,
+}
+
+/// A turn of a body that goes through a segment: copied by the caller with no lock held.
+pub(crate) struct Fill {
+    body: QueuedBody,
+    taken: Taken,
+    len: usize,
+}
+
+impl Fill {
+    pub(crate) fn copy(&self) {
+        // SAFETY: `taken` came from this connection's pool and is in no other hands (SEGMENT-3).
+        unsafe { self.taken.segment.fill(&self.body.bytes[self.body.sent..self.body.sent + self.len]) }
+    }
+}
+
+pub(crate) struct Outgoing {
+    pub(crate) state: State,
+    pub(crate) socket: Option<Arc<Socket>>,
+    pub(crate) tls: Option<Box<TlsStream>>,
+    wire: Vec<u8>,
+    written: usize,
+    /// How many bytes of the wire have left since the connection began.
+    position: u64,
+    /// Descriptors and the positions of their frames (OUT-4).
+    shares: VecDeque<(u64, OwnedFd)>,
+    /// Bodies that have begun, in turns.
+    bodies: VecDeque<QueuedBody>,
+    /// Bodies that will begin when others have ended.
+    unopened: VecDeque<(Vec<u8>, Bytes)>,
+    body_bytes: u64,
+    open_bodies: usize,
+    next_stream: u32,
+    pub(crate) pool: SegmentPool,
+    pub(crate) blocked: bool,
+    pub(crate) limits: Limits,
+    pub(crate) peer_max_head_bytes: u32,
+    pub(crate) peer_max_body_bytes: u64,
+    said_goodbye: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn new(socket: Arc<Socket>, tls: Option<Box<TlsStream>>, limits: Limits, features: u32) -> Outgoing {
+        let mut wire = Vec::with_capacity(256);
+        Frame::Greeting { features }.encode(&mut wire);
+        Frame::Allow { head: limits.max_head_bytes, body: limits.max_body_bytes }.encode(&mut wire);
+        Outgoing {
+            state: State::Opening,
+            socket: Some(socket),
+            tls,
+            wire,
+            written: 0,
+            position: 0,
+            shares: VecDeque::new(),
+            bodies: VecDeque::new(),
+            unopened: VecDeque::new(),
+            body_bytes: 0,
+            open_bodies: 0,
+            next_stream: 0,
+            pool: SegmentPool::disabled(),
+            blocked: false,
+            limits,
+            peer_max_head_bytes: 0,
+            peer_max_body_bytes: 0,
+            said_goodbye: false,
+        }
+    }
+
+    /// Bytes on the wire that the socket has not taken.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        self.wire.len() - self.written
+    }
+
+    /// Everything that waits, bodies included.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.wire_bytes() as u64 + self.body_bytes
+    }
+
+    /// Whether a message can be taken at all.
+    pub(crate) fn check_open(&self) -> Result<(), NetError> {
+        match &self.state {
+            State::Open => Ok(()),
+            State::Opening => Err(NetError::Internal { reason: "the connection is not open yet".into() }),
+            State::Closing => Err(NetError::ClosedHere),
+            State::Closed(why) => Err(why.clone()),
+        }
+    }
+
+    /// Whether a message of such lengths can be taken now.
+    pub(crate) fn check(&self, head: usize, body: u64) -> Result<(), NetError> {
+        self.check_open()?;
+        let too_large = |what, bytes, limit| Err(NetError::TooLarge { what, bytes, limit });
+        if head as u64 > self.peer_max_head_bytes as u64 {
+            return too_large("head", head as u64, self.peer_max_head_bytes as u64);
+        }
+        if body > self.peer_max_body_bytes {
+            return too_large("body", body, self.peer_max_body_bytes);
+        }
+        if self.wire_bytes() + head > self.limits.max_queued_bytes {
+            return Err(NetError::Full { queued_bytes: self.queued_bytes() });
+        }
+        Ok(())
+    }
+
+    /// Puts a frame on the wire.
+    pub(crate) fn put(&mut self, frame: Frame<'_>) {
+        frame.encode(&mut self.wire);
+    }
+
+    /// Begins a body, when not too many have begun already; its parts follow by its number.
+    pub(crate) fn open_body(&mut self, head: &[u8], len: u64) -> Option<u32> {
+        if self.open_bodies == MAX_OPEN_BODIES {
+            return None;
+        }
+        self.open_bodies += 1;
+        let stream = self.next_stream;
+        self.next_stream = self.next_stream.wrapping_add(1);
+        self.put(Frame::Open { stream, len, head });
+        Some(stream)
+    }
+
+    /// A body has ended, or was given up.
+    pub(crate) fn end_body(&mut self) {
+        self.open_bodies -= 1;
+        while self.open_bodies < MAX_OPEN_BODIES
+            && let Some((head, bytes)) = self.unopened.pop_front()
+        {
+            self.begin(&head, bytes);
+        }
+    }
+
+    fn begin(&mut self, head: &[u8], bytes: Bytes) {
+        if let Some(stream) = self.open_body(head, bytes.len() as u64) {
+            self.bodies.push_back(QueuedBody { stream, bytes, sent: 0 });
+        }
+    }
+
+    /// Queues a body that takes turns.
+    pub(crate) fn queue_body(&mut self, head: &[u8], bytes: Bytes) -> Result<(), NetError> {
+        let waiting = self.body_bytes;
+        if waiting > 0 && waiting.saturating_add(bytes.len() as u64) > self.limits.max_queued_body_bytes {
+            return Err(NetError::Full { queued_bytes: self.queued_bytes() });
+        }
+        self.body_bytes += bytes.len() as u64;
+        match self.open_bodies < MAX_OPEN_BODIES {
+            true => self.begin(head, bytes),
+            false => self.unopened.push_back((head.to_vec(), bytes)),
+        }
+        Ok(())
+    }
+
+    /// Whether bodies wait for their turns.
+    pub(crate) fn has_bodies(&self) -> bool {
+        !self.bodies.is_empty() || !self.unopened.is_empty()
+    }
+
+    /// Announces a filled segment, and the segment itself where the other side has not seen it.
+    pub(crate) fn put_filled(&mut self, stream: u32, taken: Taken, len: usize) {
+        if let Some(fd) = taken.share {
+            self.shares.push_back((self.position + self.wire_bytes() as u64, fd));
+            self.put(Frame::Share { segment: taken.index, len: SEGMENT_BYTES as u32 });
+        }
+        self.put(Frame::Filled { stream, segment: taken.index, len: len as u32 });
+    }
+
+    /// The next turn of a body that goes through a segment, if a segment is free.
+    pub(crate) fn take_fill(&mut self) -> Option<Fill> {
+        if self.bodies.is_empty() {
+            return None;
+        }
+        let taken = self.pool.take()?;
+        let body = self.bodies.pop_front()?;
+        let len = (body.bytes.len() - body.sent).min(SEGMENT_BYTES);
+        Some(Fill { body, taken, len })
+    }
+
+    /// A turn was copied.
+    pub(crate) fn finish_fill(&mut self, fill: Fill) {
+        let Fill { mut body, taken, len } = fill;
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        self.put_filled(body.stream, taken, len);
+        body.sent += len;
+        self.after_turn(body, len);
+    }
+
+    fn after_turn(&mut self, body: QueuedBody, len: usize) {
+        self.body_bytes -= len as u64;
+        match body.sent == body.bytes.len() {
+            true => self.end_body(),
+            false => self.bodies.push_back(body),
+        }
+    }
+
+    /// Ends sending: bodies are dropped, what is on the wire may still leave, and then the reason.
+    pub(crate) fn fail(&mut self, why: NetError, say: Option<&str>) {
+        self.bodies.clear();
+        self.unopened.clear();
+        self.body_bytes = 0;
+        self.state = State::Closed(why);
+        if let Some(reason) = say {
+            self.goodbye(reason);
+        }
+    }
+
+    /// Says the last word, once.
+    pub(crate) fn goodbye(&mut self, reason: &str) {
+        if !self.said_goodbye {
+            self.said_goodbye = true;
+            self.put(Frame::Close { reason });
+        }
+    }
+
+    /// Gives the socket and everything that waits back to the system.
+    pub(crate) fn release(&mut self) {
+        self.socket = None;
+        self.tls = None;
+        self.pool = SegmentPool::disabled();
+        self.shares.clear();
+        (self.wire, self.written) = (Vec::new(), 0);
+    }
+
+    /// Hands what waits to the socket. `bodies_budget` is how many bytes of bodies may go before others have their turn;
+    /// only the I/O thread gives one (OUT-3).
+    pub(crate) fn flush(&mut self, bodies_budget: usize) -> Result<Flow, NetError> {
+        let Some(socket) = self.socket.clone() else { return Ok(Flow::Done) };
+        let flow = match self.tls.is_some() {
+            true => self.flush_tls(&socket, bodies_budget),
+            false => self.flush_plain(&socket, bodies_budget),
+        };
+        self.blocked = matches!(flow, Ok(Flow::Blocked));
+        flow
+    }
+
+    fn flush_plain(&mut self, socket: &Socket, bodies_budget: usize) -> Result<Flow, NetError> {
+        let mut bodies_sent = 0;
+        loop {
+            let (mut len, mut share) = (self.wire_bytes(), None);
+            for (at, fd) in &self.shares {
+                if *at == self.position {
+                    share = Some(fd.as_fd());
+                } else {
+                    len = (at - self.position) as usize;
+                    break;
+                }
+            }
+            let mut next = None;
+            if self.shares.is_empty()
+                && self.pool.disabled
+                && let Some(body) = self.bodies.front()
+                && bodies_budget > 0
+            {
+                if bodies_sent >= bodies_budget {
+                    return Ok(Flow::More);
+                }
+                let end = body.bytes.len().min(body.sent + FRAGMENT_BYTES);
+                next = Some((part_header(body.stream, end - body.sent), &body.bytes[body.sent..end]));
+            }
+            if len == 0 && next.is_none() {
+                self.tidy();
+                return Ok(Flow::Done);
+            }
+            let wire = &self.wire[self.written..self.written + len];
+            let (header, part) = next.as_ref().map_or((&[][..], &[][..]), |(header, part)| (&header[..], *part));
+            let slices = [IoSlice::new(wire), IoSlice::new(header), IoSlice::new(part)];
+            let sent = match socket.send(&slices, share)? {
+                Moved::WouldBlock => return Ok(Flow::Blocked),
+                Moved::Bytes(sent) => sent,
+            };
+            // What of a fragment has begun to leave must end before anything else may (OUT-1).
+            let mut rest = Vec::new();
+            let mut turn = 0;
+            if sent > len {
+                let of_fragment = sent - len;
+                rest.extend_from_slice(header.get(of_fragment..).unwrap_or(&[]));
+                rest.extend_from_slice(part.get(of_fragment.saturating_sub(header.len())..).unwrap_or(&[]));
+                turn = part.len();
+            }
+            if share.is_some() {
+                self.shares.pop_front();
+            }
+            self.left(sent.min(len));
+            if turn > 0 {
+                self.tidy();
+                self.position += (sent - len) as u64;
+                self.wire.extend_from_slice(&rest);
+                bodies_sent += turn;
+                if let Some(mut body) = self.bodies.pop_front() {
+                    body.sent += turn;
+                    self.after_turn(body, turn);
+                }
+            }
+        }
+    }
+
+    fn flush_tls(&mut self, socket: &Socket, bodies_budget: usize) -> Result<Flow, NetError> {
+        let mut bodies_sent = 0;
+        loop {
+            let Some(tls) = self.tls.as_mut() else { return Ok(Flow::Done) };
+            if let Moved::WouldBlock = tls.flush(socket)? {
+                return Ok(Flow::Blocked);
+            }
+            if self.wire.len() > self.written {
+                // What TLS holds goes before later heads, so it is given little at a time.
+                let end = self.wire.len().min(self.written + FRAGMENT_BYTES);
+                let taken = tls.connection().writer().write(&self.wire[self.written..end]).map_err(NetError::lost)?;
+                if taken == 0 {
+                    return Ok(Flow::Done); // the handshake is not over: what comes next for it is read first
+                }
+                self.left(taken);
+                continue;
+            }
+            self.tidy();
+            if bodies_budget == 0 {
+                return Ok(Flow::Done);
+            }
+            let Some(mut body) = self.bodies.pop_front() else { return Ok(Flow::Done) };
+            if bodies_sent >= bodies_budget {
+                self.bodies.push_front(body);
+                return Ok(Flow::More);
+            }
+            let end = body.bytes.len().min(body.sent + FRAGMENT_BYTES);
+            let turn = end - body.sent;
+            self.put(Frame::Part { stream: body.stream, bytes: &body.bytes[body.sent..end] });
+            bodies_sent += turn;
+            body.sent = end;
+            self.after_turn(body, turn);
+        }
+    }
+
+    /// `len` bytes of the wire have left.
+    fn left(&mut self, len: usize) {
+        self.written += len;
+        self.position += len as u64;
+        // A reader that is always a little behind must not make the wire grow for ever.
+        if self.written >= KEPT_WIRE_BYTES && self.written >= self.wire.len() / 2 {
+            self.wire.drain(..self.written);
+            self.written = 0;
+        }
+    }
+
+    /// Makes an empty wire start at the front again.
+    fn tidy(&mut self) {
+        if self.written == self.wire.len() {
+            self.wire.clear();
+            self.written = 0;
+            if self.wire.capacity() > KEPT_WIRE_BYTES {
+                self.wire = Vec::new();
+            }
+        }
+    }
+}

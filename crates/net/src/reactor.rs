@@ -1,0 +1,350 @@
+//! The loop of the I/O thread.
+//!
+//! Sockets are watched edge-triggered, for both directions, from beginning to end: a send that would block needs no call to
+//! say so (OUT-3). The price is that a turn which stops before the socket is empty has to remember it (`again`).
+//!
+//! REACTOR-1: a connection leaves the table only after its receiver was told, and its descriptors are closed with it.
+//! REACTOR-2: a side that ends a connection shuts its direction and reads on for a while: closing a socket with unread
+//!            bytes would destroy, on the other side, the very words that say why.
+
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::channel::Channel;
+use crate::connection::{Connection, End};
+use crate::incoming::{Incoming, Progress};
+use crate::io::{Command, IoShared, WAKE};
+use crate::listener::Accepting;
+use crate::outgoing::{Flow, State};
+use crate::socket::Socket;
+use crate::{NetError, Result};
+
+/// How many bytes of bodies a connection may send before others have their turn.
+const BODIES_BUDGET: usize = 1 << 20;
+/// How often deadlines are looked at: when one is near, and when there are none.
+const TICK: Duration = Duration::from_millis(20);
+const SLOW_TICK: Duration = Duration::from_secs(3600);
+/// How long a listener rests when the process has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the ends of all connections may take together when the process ends.
+const LAST_LINGER: Duration = Duration::from_millis(500);
+/// How long the other side has to take notice of an error.
+const ERROR_LINGER: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Messages go both ways, or will once the other side has introduced itself.
+    Live,
+    /// Closed on this side: what waits is sent, then the goodbye.
+    Leaving { until: Instant },
+    /// Nothing is left to say, the receiver has been told: the other side may still be reading.
+    Ending { until: Instant },
+}
+
+/// A connection in the I/O thread's table.
+pub(crate) struct Entry {
+    pub(crate) channel: Arc<Channel>,
+    socket: Arc<Socket>,
+    incoming: Incoming,
+    connection: Connection,
+    phase: Phase,
+    open_by: Instant,
+    /// Whether the receiver is told of an end that came before the beginning.
+    accepted: bool,
+    shut: bool,
+    pinged: Instant,
+}
+
+impl Entry {
+    pub(crate) fn new(channel: Arc<Channel>, socket: Arc<Socket>, incoming: Incoming, accepted: bool) -> Box<Entry> {
+        let connection = Connection(End::Socket(channel.clone()));
+        let open_by = Instant::now() + channel.lock().limits.handshake_timeout;
+        let phase = Phase::Live;
+        let pinged = Instant::now();
+        Box::new(Entry { channel, socket, incoming, connection, phase, open_by, accepted, shut: false, pinged })
+    }
+}
+
+pub(crate) struct Reactor {
+    poll: Poll,
+    shared: Arc<IoShared>,
+    /// Looked up by token; visited in any order only where order means nothing.
+    entries: HashMap<usize, Box<Entry>>,
+    listeners: HashMap<usize, Box<Accepting>>,
+    again: Vec<usize>,
+    next_tick: Instant,
+    stopping: bool,
+}
+
+impl Reactor {
+    pub(crate) fn new(poll: Poll, shared: Arc<IoShared>) -> Reactor {
+        Reactor {
+            poll,
+            shared,
+            entries: HashMap::new(),
+            listeners: HashMap::new(),
+            again: Vec::new(),
+            next_tick: Instant::now(),
+            stopping: false,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !(self.stopping && self.entries.is_empty()) {
+            let timeout = match self.again.is_empty() {
+                false => Some(Duration::ZERO),
+                true => Some(self.next_tick.saturating_duration_since(Instant::now())),
+            };
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                // Nothing can be served without the poll; everyone is told.
+                self.end_all(NetError::resource("poll", error));
+                break;
+            }
+            let mut ready = std::mem::take(&mut self.again);
+            ready.extend(events.iter().map(|e| e.token()).filter(|&t| t != WAKE).map(|Token(t)| t));
+            for command in self.shared.take_commands() {
+                self.obey(command, &mut ready);
+            }
+            if self.shared.stopping.load(Ordering::Acquire) && !self.stopping {
+                self.stop();
+            }
+            ready.sort_unstable();
+            ready.dedup();
+            for token in ready {
+                match self.listeners.contains_key(&token) {
+                    true => self.accept(token),
+                    false => self.serve(token),
+                }
+            }
+            if Instant::now() >= self.next_tick {
+                self.tick();
+            }
+        }
+        self.shared.stop_taking();
+    }
+
+    fn obey(&mut self, command: Command, ready: &mut Vec<usize>) {
+        match command {
+            Command::Add(entry) => self.add(entry),
+            Command::Listen(accepting) => {
+                ready.push(accepting.token); // somebody may have knocked already
+                self.listeners.insert(accepting.token, accepting);
+            }
+            Command::StopListening(token) => drop(self.listeners.remove(&token)),
+            Command::Look(token) => ready.push(token),
+            Command::Close(token) => {
+                if let Some(entry) = self.entries.get_mut(&token)
+                    && entry.phase == Phase::Live
+                {
+                    let linger = entry.channel.lock().limits.linger;
+                    entry.phase = Phase::Leaving { until: Instant::now() + linger };
+                    entry.incoming.muted = true;
+                    ready.push(token);
+                    self.next_tick = self.next_tick.min(Instant::now() + TICK);
+                }
+            }
+            Command::Fail(token, why) => self.fail(token, why),
+            Command::Deadlines => self.next_tick = Instant::now(),
+        }
+    }
+
+    fn add(&mut self, entry: Box<Entry>) {
+        let token = entry.channel.token;
+        let watched = self.shared.watch(entry.socket.as_raw_fd(), token, Interest::READABLE | Interest::WRITABLE);
+        self.entries.insert(token, entry);
+        self.next_tick = self.next_tick.min(Instant::now() + TICK);
+        match watched {
+            _ if self.stopping => self.fail(token, NetError::ClosedHere),
+            Ok(()) => self.serve(token),
+            Err(error) => self.fail(token, error),
+        }
+    }
+
+    fn accept(&mut self, token: usize) {
+        let Some(mut listener) = self.listeners.remove(&token) else { return };
+        let shared = self.shared.clone();
+        if listener.accept_all(&shared, &mut |entry| self.add(entry)) {
+            self.again.push(token);
+        }
+        if listener.paused {
+            self.next_tick = self.next_tick.min(Instant::now() + PAUSE);
+        }
+        self.listeners.insert(token, listener);
+    }
+
+    /// A turn of one connection: everything it can do now, within its budgets.
+    fn serve(&mut self, token: usize) {
+        let Some(entry) = self.entries.get_mut(&token) else { return };
+        match turn(entry) {
+            Ok(true) => self.again.push(token),
+            Ok(false) => {}
+            Err(why) => self.fail(token, why),
+        }
+    }
+
+    /// Ends a connection: its receiver is told, then the other side (REACTOR-2).
+    fn fail(&mut self, token: usize, why: NetError) {
+        let Some(entry) = self.entries.get_mut(&token) else { return };
+        let gone = matches!(why, NetError::Lost { .. } | NetError::Closed | NetError::Refused { .. });
+        let why = match entry.phase {
+            // It asked for the end itself; how the other side took it does not matter.
+            Phase::Leaving { .. } => NetError::ClosedHere,
+            _ => why,
+        };
+        let first = !matches!(entry.phase, Phase::Ending { .. });
+        let foreign = matches!(why, NetError::NotGt { .. } | NetError::Version { .. } | NetError::Tls { .. });
+        let reason = if why == NetError::ClosedHere { String::new() } else { for_the_other_side(&why) };
+        entry.channel.lock().fail(why.clone(), (!gone && !foreign).then_some(&reason));
+        entry.channel.notify();
+        if first {
+            let receiver = entry.incoming.take_receiver();
+            let told = entry.accepted || entry.incoming.opened;
+            Incoming::tell_closed(receiver.filter(|_| told), &entry.connection, &why);
+        }
+        if gone || !first {
+            self.remove(token);
+            return;
+        }
+        let until = Instant::now() + if self.stopping { LAST_LINGER } else { ERROR_LINGER };
+        entry.phase = Phase::Ending { until };
+        self.next_tick = self.next_tick.min(Instant::now() + TICK);
+        self.serve(token);
+    }
+
+    fn remove(&mut self, token: usize) {
+        if let Some(entry) = self.entries.remove(&token) {
+            let _ = self.poll.registry().deregister(&mut SourceFd(&entry.socket.as_raw_fd()));
+            entry.channel.lock().release();
+            entry.channel.notify();
+        }
+    }
+
+    /// Looks at deadlines.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        let mut failed = Vec::new();
+        let mut soon = SLOW_TICK;
+        for (&token, entry) in &mut self.entries {
+            let (limits, opening) = {
+                let out = entry.channel.lock();
+                (out.limits, out.state == State::Opening)
+            };
+            match entry.phase {
+                Phase::Leaving { until } | Phase::Ending { until } => {
+                    soon = TICK;
+                    if now >= until {
+                        failed.push((token, NetError::lost("the other side did not take the goodbye")));
+                    }
+                }
+                Phase::Live if opening => {
+                    soon = soon.min(TICK * 5);
+                    if now >= entry.open_by {
+                        let what = "the introduction of the other side".to_string();
+                        failed.push((token, NetError::TimedOut { what, after: limits.handshake_timeout }));
+                    }
+                }
+                Phase::Live => {
+                    let Some(idle) = limits.idle_timeout else { continue };
+                    soon = soon.min((idle / 8).max(TICK));
+                    let silent = entry.channel.silent_for();
+                    if silent >= idle {
+                        failed.push((token, NetError::Silent { silent }));
+                    } else if silent >= idle / 3 && now.duration_since(entry.pinged) >= idle / 4 {
+                        entry.pinged = now;
+                        let _ = entry.channel.ping();
+                    }
+                }
+            }
+        }
+        failed.sort_unstable_by_key(|(token, _)| *token);
+        failed.into_iter().for_each(|(token, why)| self.fail(token, why));
+        if self.listeners.values().any(|l| l.paused) {
+            soon = soon.min(PAUSE);
+        }
+        let mut paused: Vec<usize> = self.listeners.values().filter(|l| l.paused).map(|l| l.token).collect();
+        paused.sort_unstable();
+        paused.into_iter().for_each(|token| self.accept(token));
+        self.next_tick = now + soon;
+    }
+
+    /// IO-2.
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.listeners.clear();
+        let until = Instant::now() + LAST_LINGER;
+        let mut tokens: Vec<usize> = self.entries.keys().copied().collect();
+        tokens.sort_unstable();
+        for token in tokens {
+            let Some(entry) = self.entries.get_mut(&token) else { continue };
+            let mut out = entry.channel.lock();
+            if matches!(out.state, State::Open | State::Opening) {
+                out.state = State::Closing;
+            }
+            drop(out);
+            entry.incoming.muted = true;
+            entry.phase = match entry.phase {
+                Phase::Live | Phase::Leaving { .. } => Phase::Leaving { until },
+                Phase::Ending { until: earlier } => Phase::Ending { until: earlier.min(until) },
+            };
+            self.serve(token);
+        }
+        self.next_tick = Instant::now();
+    }
+
+    fn end_all(&mut self, why: NetError) {
+        let mut tokens: Vec<usize> = self.entries.keys().copied().collect();
+        tokens.sort_unstable();
+        for token in tokens {
+            self.fail(token, why.clone());
+            self.remove(token);
+        }
+    }
+}
+
+/// What the other side is told. It learns what it did wrong, not what went wrong in here.
+fn for_the_other_side(why: &NetError) -> String {
+    match why {
+        NetError::Malformed { reason } => format!("protocol error: {reason}"),
+        NetError::Internal { .. } => "internal error".to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Reads, delivers and sends; true if there is more to do at once.
+fn turn(entry: &mut Entry) -> Result<bool> {
+    if let Phase::Ending { .. } = entry.phase {
+        let ended = entry.incoming.discard(&entry.socket);
+        let flow = entry.channel.pump(BODIES_BUDGET)?;
+        if flow == Flow::Done && !entry.shut {
+            entry.socket.finish_sending();
+            entry.shut = true;
+        }
+        return if ended { Err(NetError::lost("over")) } else { Ok(false) };
+    }
+    let leaving = matches!(entry.phase, Phase::Leaving { .. });
+    let progress = entry.incoming.read(&entry.channel, &entry.socket, &entry.connection);
+    // A process that says why it leaves and is gone: its words are read before the failed write is looked at.
+    let progress = progress?;
+    let flow = entry.channel.pump(BODIES_BUDGET)?;
+    if leaving && flow == Flow::Done && !entry.shut {
+        let mut out = entry.channel.lock();
+        if !out.has_bodies() {
+            out.goodbye("");
+            let last = out.flush(0)?;
+            if last == Flow::Done {
+                entry.socket.finish_sending();
+                entry.shut = true;
+            }
+        }
+    }
+    Ok(progress == Progress::More || flow == Flow::More)
+}

@@ -1,0 +1,36 @@
+//! Who takes what a connection brings.
+
+use gt_ir::Bytes;
+
+use crate::{Connection, NetError};
+
+/// Takes the messages of one connection. The calls come one at a time, from the I/O thread (for [`crate::pair`], from a
+/// thread that sends), and must not wait: every connection of the process waits with them.
+///
+/// RECEIVE-1: messages without a body come in the order in which they were sent.
+/// RECEIVE-2: a message with a body comes when its last byte has: later messages may overtake it. What belongs together is
+///            matched by keys in the heads.
+/// RECEIVE-3: `closed` comes once, and nothing after it.
+pub trait Receiver: Send {
+    /// Both sides have introduced themselves; comes before any message.
+    fn opened(&mut self, connection: &Connection) {
+        let _ = connection;
+    }
+
+    /// A message. `head` is lent; `body` is the receiver's.
+    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>);
+
+    /// The connection is over. For an accepted one this comes also when it never opened.
+    fn closed(&mut self, from: &Connection, why: &NetError);
+}
+
+/// The other side of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where it is, for people.
+    pub address: String,
+    /// Whether it shares this host's memory.
+    pub same_host: bool,
+    /// The user it runs as, where the system vouches for that.
+    pub user_id: Option<u32>,
+}
