@@ -5,12 +5,13 @@
 //! ALLOC-1: `live + cached` never exceeds the limit; `live` counts whole blocks.
 //! ALLOC-2: a block is in the hands of one [`Storage`], or in one class's list, never both.
 //! ALLOC-3: blocks start at multiples of [`ALIGN`] and are not cleared: who takes one writes all of it.
+//! ALLOC-4: a block is charged to the quota that holds when it is allocated, and given back to that one when it is freed.
 
 use std::alloc::{Layout as Block, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use gt_engine::Memory;
+use gt_engine::{Memory, Quota};
 use gt_ir::{Failure, FailureKind};
 use parking_lot::Mutex;
 
@@ -35,6 +36,8 @@ struct Inner {
     live: u64,
     peak: u64,
     cached: u64,
+    /// What allocations are charged to just now.
+    quota: Option<Arc<Quota>>,
     /// Free blocks by class.
     free: Vec<Vec<NonNull<u8>>>,
 }
@@ -48,6 +51,7 @@ pub struct Storage {
     len_bytes: usize,
     class: u32,
     owner: Arc<Allocator>,
+    quota: Option<Arc<Quota>>,
 }
 
 // SAFETY: a block is plain memory; who may write it is decided by who holds the only handle (see `buffer`).
@@ -81,23 +85,27 @@ impl Allocator {
     pub fn allocate(self: &Arc<Self>, len_bytes: usize) -> Result<Storage, Failure> {
         if len_bytes == 0 {
             let ptr = NonNull::<Aligned>::dangling().cast();
-            return Ok(Storage { ptr, len_bytes, class: u32::MAX, owner: self.clone() });
+            return Ok(Storage { ptr, len_bytes, class: u32::MAX, owner: self.clone(), quota: None });
         }
         let Some((class, block_bytes)) = class_of(len_bytes) else {
             return Err(self.refusal(len_bytes, self.inner.lock().live));
         };
         let mut inner = self.inner.lock();
+        let quota = inner.quota.clone();
+        quota.as_ref().map_or(Ok(()), |quota| quota.charge(block_bytes as u64))?;
         let cached = inner.free.get_mut(class as usize).and_then(Vec::pop);
         let ptr = match cached {
             Some(ptr) => {
                 inner.cached -= block_bytes as u64;
                 ptr
             }
-            None => self.fresh(&mut inner, len_bytes, block_bytes)?,
+            None => self.fresh(&mut inner, len_bytes, block_bytes).inspect_err(|_| {
+                quota.iter().for_each(|quota| quota.give_back(block_bytes as u64));
+            })?,
         };
         inner.live += block_bytes as u64;
         inner.peak = inner.peak.max(inner.live);
-        Ok(Storage { ptr, len_bytes, class, owner: self.clone() })
+        Ok(Storage { ptr, len_bytes, class, owner: self.clone(), quota })
     }
 
     /// A block from the system, after giving back what would be in its way.
@@ -129,6 +137,12 @@ impl Allocator {
         )
     }
 
+    /// Charges what is allocated to `quota` until the guard is dropped.
+    pub fn charge_to(self: &Arc<Self>, quota: Arc<Quota>) -> Charging {
+        self.inner.lock().quota = Some(quota);
+        Charging(self.clone())
+    }
+
     /// Gives every cached block back to the system.
     pub fn trim(&self) {
         self.inner.lock().trim();
@@ -143,6 +157,15 @@ impl Allocator {
             cached_bytes: inner.cached,
             limit_bytes: self.limit_bytes,
         }
+    }
+}
+
+/// While it lives, allocations are charged to a quota; however it ends, the next run's are not.
+pub struct Charging(Arc<Allocator>);
+
+impl Drop for Charging {
+    fn drop(&mut self) {
+        self.0.inner.lock().quota = None;
     }
 }
 
@@ -200,6 +223,9 @@ impl Drop for Storage {
             return;
         }
         let block_bytes = block_bytes(self.class) as u64;
+        if let Some(quota) = &self.quota {
+            quota.give_back(block_bytes);
+        }
         let mut inner = self.owner.inner.lock();
         inner.live -= block_bytes;
         inner.cached += block_bytes;
@@ -247,5 +273,28 @@ mod tests {
             allocator.memory(),
             Memory { live_bytes: 0, peak_bytes: 8192, cached_bytes: 0, limit_bytes: 10_000 }
         );
+    }
+
+    #[test]
+    fn a_quota_refuses_what_the_limit_would_allow() {
+        let allocator = Allocator::new(1 << 20);
+        let quota = Quota::new(8192);
+        let charging = allocator.charge_to(quota.clone());
+        let own = allocator.allocate(4096).unwrap();
+        assert_eq!(allocator.allocate(4097).err().unwrap().kind, FailureKind::Memory);
+        drop(charging);
+        let foreign = allocator.allocate(1 << 16).unwrap();
+        assert_eq!(quota.memory().live_bytes, 4096);
+        drop((own, foreign));
+        assert_eq!((quota.memory().live_bytes, allocator.memory().live_bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_refusal_by_the_allocator_leaves_the_quota_as_it_was() {
+        let allocator = Allocator::new(4096);
+        let quota = Quota::new(1 << 20);
+        let _charging = allocator.charge_to(quota.clone());
+        assert!(allocator.allocate(8192).is_err());
+        assert_eq!(quota.memory().live_bytes, 0);
     }
 }

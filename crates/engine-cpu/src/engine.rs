@@ -105,6 +105,7 @@ impl Engine for CpuEngine {
 
     fn submit(&mut self, program: &Arc<CpuProgram>, run: Run<CpuBuffer>) -> Box<dyn Ticket> {
         let plan = &*program.plan;
+        let _charging = run.quota.map(|quota| self.allocator.charge_to(quota));
         let mut slots = std::mem::take(&mut self.slots);
         let cx = Context { plan, immediates: &run.immediates, allocator: &self.allocator, pool: &self.pool };
         run_steps(&cx, &program.steps, run.inputs, &mut slots, &*run.sink);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use gt_ir::{Failure, HostTensor, TensorType};
 use gt_plan::{Immediates, Plan, Slot};
 
+use crate::quota::Quota;
+
 /// A value on a device, or the failure that poisons it.
 pub type Value<B> = Result<B, Arc<Failure>>;
 
@@ -34,6 +36,9 @@ pub struct Run<B> {
     pub immediates: Immediates,
     /// Where results go.
     pub sink: Arc<dyn Sink<B>>,
+    /// What the run's allocations are charged to, beside the engine's own limit. An allocation that it refuses fails
+    /// its instruction as any lack of memory does.
+    pub quota: Option<Arc<Quota>>,
 }
 
 /// Work that was handed to an engine.

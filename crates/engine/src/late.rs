@@ -88,8 +88,8 @@ fn execute<E: Engine>(engine: &Mutex<E>, queue: Receiver<Job<E>>, deliveries: Se
             Job::Barrier(done) => Delivery::Barrier(done),
             Job::Run(program, run, done) => {
                 let collect = Arc::new(Collect(Mutex::new(Collected { values: Vec::new(), skipped: Vec::new() })));
-                let Run { inputs, immediates, sink } = run;
-                let inner_run = Run { inputs, immediates, sink: collect.clone() };
+                let Run { inputs, immediates, sink, quota } = run;
+                let inner_run = Run { inputs, immediates, sink: collect.clone(), quota };
                 let ticket = lock(engine).submit(&program, inner_run);
                 ticket.wait();
                 let mut collected = lock(&collect.0);

@@ -15,6 +15,7 @@ mod engine;
 mod late;
 mod null;
 pub mod numbers;
+mod quota;
 mod reference;
 mod stepwise;
 
@@ -22,5 +23,6 @@ pub use eager::Eager;
 pub use engine::{Buffer, Done, Engine, Memory, Run, Sink, Ticket, Value};
 pub use late::Late;
 pub use null::{Null, NullBuffer};
+pub use quota::Quota;
 pub use reference::{Reference, ReferenceBuffer, evaluate};
 pub use stepwise::StepwiseProgram;

@@ -21,6 +21,7 @@ use gt_plan::Plan;
 use crate::eager::Eager;
 use crate::engine::{Buffer, Done, Engine, Memory, Run, Ticket};
 use crate::numbers;
+use crate::quota::Quota;
 use crate::stepwise::{self, StepwiseProgram};
 
 /// What an instruction computes. The inputs must be such that `infer` accepts them, and `scalars` as many as
@@ -101,11 +102,16 @@ pub struct ReferenceBuffer(Arc<Storage>);
 struct Storage {
     tensor: HostTensor,
     meter: Arc<Meter>,
+    quota: Option<Arc<Quota>>,
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        self.meter.live.fetch_sub(self.tensor.bytes.len() as u64, Ordering::Relaxed);
+        let bytes = self.tensor.bytes.len() as u64;
+        self.meter.live.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(quota) = &self.quota {
+            quota.give_back(bytes);
+        }
     }
 }
 
@@ -128,10 +134,15 @@ impl Reference {
 
     /// A value of this engine.
     pub fn buffer(&self, tensor: HostTensor) -> ReferenceBuffer {
+        self.charged(tensor, None)
+    }
+
+    /// A value whose bytes were charged to `quota`.
+    fn charged(&self, tensor: HostTensor, quota: Option<Arc<Quota>>) -> ReferenceBuffer {
         let bytes = tensor.bytes.len() as u64;
         let live = self.meter.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.meter.peak.fetch_max(live, Ordering::Relaxed);
-        ReferenceBuffer(Arc::new(Storage { tensor, meter: self.meter.clone() }))
+        ReferenceBuffer(Arc::new(Storage { tensor, meter: self.meter.clone(), quota }))
     }
 
     fn check_room(&self, outs: &[TensorType]) -> Result<(), Failure> {
@@ -171,11 +182,16 @@ impl Engine for Reference {
         StepwiseProgram::new(plan)
     }
     fn submit(&mut self, program: &Arc<StepwiseProgram>, run: Run<ReferenceBuffer>) -> Box<dyn Ticket> {
+        let quota = run.quota.clone();
         stepwise::run(program, run, &mut |task| {
             self.check_room(task.outs)?;
             let ins: Vec<&HostTensor> = task.ins.iter().map(|b| &b.0.tensor).collect();
-            let outs = evaluate(task.op, &ins, task.scalars, task.payload)?;
-            Ok(outs.into_iter().map(|t| self.buffer(t)).collect())
+            let wanted: u64 = task.outs.iter().map(|t| t.bytes() as u64).sum();
+            quota.as_ref().map_or(Ok(()), |quota| quota.charge(wanted))?;
+            let outs = evaluate(task.op, &ins, task.scalars, task.payload).inspect_err(|_| {
+                quota.iter().for_each(|quota| quota.give_back(wanted));
+            })?;
+            Ok(outs.into_iter().map(|t| self.charged(t, quota.clone())).collect())
         });
         Box::new(Done)
     }

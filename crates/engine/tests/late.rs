@@ -51,7 +51,7 @@ fn submit_returns_before_the_run_is_published() {
         let (open, opened) = channel();
         let behind = Arc::new(Collector::default());
         let sink = Arc::new(Gate { opened: Mutex::new(opened), behind: behind.clone() });
-        let run = Run { inputs: Vec::new(), immediates: built.immediates.clone(), sink };
+        let run = Run { inputs: Vec::new(), immediates: built.immediates.clone(), sink, quota: None };
         // Were the run done inside `submit`, it would wait for a gate that is opened only afterwards.
         let first = engine.submit(&program, run);
         let (second, later) = conformance::start(&mut engine, &program, &built.immediates, Vec::new());

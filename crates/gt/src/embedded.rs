@@ -10,12 +10,15 @@ use gt_engine_cpu::CpuEngine;
 use gt_engine_cpu::placement::Placement;
 use gt_ir::{HostTensor, TensorId, Window};
 use gt_observe::{Component, Debug, InstructionLog};
-use gt_worker::{CompilePolicy, Interrupted, Memory, ReadError, WorkerConfig, WorkerHandle, WorkerStats};
+use gt_worker::{
+    CompilePolicy, Interrupted, Memory, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle,
+    WorkerStats,
+};
 
 use crate::config::{Backend, Compile, Config};
 use crate::threads;
 
-static WORKER: OnceLock<WorkerHandle> = OnceLock::new();
+static SESSION: OnceLock<SessionHandle> = OnceLock::new();
 static ON_START: OnceLock<fn()> = OnceLock::new();
 /// Shared with the engine, which looks at it before each parallel step.
 static THREADS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
@@ -31,7 +34,7 @@ pub fn on_start(f: fn()) {
 }
 
 struct Embedded {
-    worker: WorkerHandle,
+    session: SessionHandle,
     /// The device thread keeps off the core of the thread that records.
     placement: Arc<Placement>,
 }
@@ -50,23 +53,23 @@ fn read_error(e: ReadError) -> WaitError {
 impl Link for Embedded {
     fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         self.placement.keep_away();
-        self.worker.send(window, cancel).map_err(|Interrupted| WaitError::Interrupted)
+        self.session.send(window, cancel).map_err(|Interrupted| WaitError::Interrupted)
     }
 
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
-        self.worker.read(id, cancel).map_err(read_error)
+        self.session.read(id, cancel).map_err(read_error)
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
-        self.worker.synchronize(cancel).map_err(read_error)
+        self.session.synchronize(cancel).map_err(read_error)
     }
 
     fn wake(&self) {
-        self.worker.wake_if_sleeping();
+        self.session.wake_if_sleeping();
     }
 
     fn is_full(&self) -> bool {
-        self.worker.is_full()
+        self.session.is_full()
     }
 }
 
@@ -80,6 +83,12 @@ fn start() -> Result<Session> {
         None => None,
     };
     let worker = WorkerConfig {
+        log,
+        debug: config.debug_worker,
+        debug_compile: config.debug_compile,
+        ..WorkerConfig::default()
+    };
+    let session = SessionConfig {
         fusion: config.compile != Compile::Off,
         compile: match config.compile {
             Compile::Off => CompilePolicy::Never,
@@ -89,16 +98,13 @@ fn start() -> Result<Session> {
         },
         hotpath_threshold: config.hotpath_threshold,
         batch_limit: config.worker_batch_size,
-        log,
         site_names: Some(Arc::new(|id| gt_client::site::name(id).unwrap_or_default())),
-        debug: config.debug_worker,
-        debug_compile: config.debug_compile,
-        ..WorkerConfig::default()
+        ..SessionConfig::default()
     };
     let limit = config.memory_limit;
     let placement = Arc::new(Placement::new());
     let enrolled = placement.clone();
-    let handle = match config.backend {
+    let worker = match config.backend {
         Backend::Cpu => {
             let shared = THREADS.get_or_init(|| Arc::new(AtomicUsize::new(threads))).clone();
             shared.store(threads, Ordering::Relaxed);
@@ -112,12 +118,13 @@ fn start() -> Result<Session> {
         }
         Backend::Reference => WorkerHandle::spawn(move || gt_engine::Reference::with_limit(limit), worker),
     };
+    let handle = worker.open(session);
     // The hook outlives no session: there is one per process, and it ends with the process.
     handle.set_idle_hook(Box::new(gt_client::cut_idle));
     Debug::new(Component::Worker, config.verbose).print(|| {
         format!("worker_0 started: {:?} engine, {threads} threads, at most {} MiB", config.backend, limit >> 20)
     });
-    let _ = WORKER.set(handle.clone());
+    let _ = SESSION.set(handle.clone());
     if let Some(f) = ON_START.get() {
         f();
     }
@@ -132,7 +139,7 @@ fn start() -> Result<Session> {
     let debug: Option<fn(&str)> =
         config.debug_client.then_some(|line: &str| Debug::new(Component::Client, true).print(|| line.to_owned()));
     Ok(Session {
-        link: Box::new(Embedded { worker: handle, placement }),
+        link: Box::new(Embedded { session: handle, placement }),
         batch_size: config.client_batch_size,
         join_after,
         debug,
@@ -141,12 +148,12 @@ fn start() -> Result<Session> {
 
 /// What the workers have done so far; none before the first op.
 pub fn stats() -> Vec<WorkerStats> {
-    WORKER.get().map(|w| vec![w.stats()]).unwrap_or_default()
+    SESSION.get().map(|s| vec![s.worker().stats()]).unwrap_or_default()
 }
 
 /// What the embedded worker has allocated.
 pub fn memory() -> Memory {
-    WORKER.get().map(WorkerHandle::memory).unwrap_or_default()
+    SESSION.get().map(|s| s.worker().memory()).unwrap_or_default()
 }
 
 /// Gives cached memory back to the system, once everything recorded has run.
@@ -154,16 +161,16 @@ pub fn memory() -> Memory {
 /// # Errors
 /// As [`gt_client::synchronize`].
 pub fn empty_cache() -> Result<()> {
-    let Some(worker) = WORKER.get() else { return Ok(()) };
+    let Some(session) = SESSION.get() else { return Ok(()) };
     gt_client::synchronize()?;
-    worker.trim();
+    session.trim();
     gt_client::synchronize()
 }
 
 /// Ends the worker: nothing waits for what was still recorded. For the end of a program.
 pub fn shutdown() {
-    if let Some(worker) = WORKER.get() {
-        worker.shutdown();
+    if let Some(session) = SESSION.get() {
+        session.worker().shutdown();
     }
 }
 

@@ -20,6 +20,11 @@ macro_rules! counters {
         }
 
         impl CounterSnapshot {
+            /// Adds another's numbers.
+            pub fn add(&mut self, other: &CounterSnapshot) {
+                $(self.$name += other.$name;)*
+            }
+
             /// Names and numbers, in a fixed order.
             pub fn entries(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name)),*]
@@ -85,5 +90,8 @@ mod tests {
         let snapshot = counters.snapshot();
         assert_eq!((snapshot.windows, snapshot.bytes_in, snapshot.flops), (2, 7, 0));
         assert!(snapshot.entries().contains(&("bytes_in", 7)));
+        let mut sum = snapshot;
+        sum.add(&snapshot);
+        assert_eq!((sum.windows, sum.bytes_in, sum.flops), (4, 14, 0));
     }
 }

@@ -3,6 +3,8 @@
 //! CACHE-1: at most `capacity` plans are held; the one unused for longest goes first.
 //! CACHE-2: a hit is a match of the exact hash *and* of the counts a run is indexed by, so that not even a
 //! collision of hashes makes an engine read out of bounds.
+//! CACHE-3: plans of different variants never meet. A variant is whatever number the caller gives to one way of
+//! planning: those who plan alike share plans, those who do not share only the room.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -91,9 +93,9 @@ impl<P> PlanCache<P> {
     }
 
     /// The plan of a window, if it is there. Counts.
-    pub fn get(&mut self, window: &Window, canonical: &Canonical) -> Option<&mut Cached<P>> {
+    pub fn get(&mut self, variant: u128, window: &Window, canonical: &Canonical) -> Option<&mut Cached<P>> {
         self.clock += 1;
-        let found = self.plans.get_mut(&canonical.hash.exact).filter(|cached| {
+        let found = self.plans.get_mut(&(canonical.hash.exact ^ variant)).filter(|cached| {
             cached.plan.inputs == canonical.inputs.len()
                 && cached.plan.instrs.len() == window.instrs.len()
                 && cached.plan.types.len() == canonical.inputs.len() + canonical.dead.len()
@@ -131,9 +133,9 @@ impl<P> PlanCache<P> {
         Ok(plan)
     }
 
-    /// Keeps a plan, in place of any other of the same exact hash.
-    pub fn insert(&mut self, plan: Arc<Plan>, program: Arc<P>, options: PlanOptions) -> &mut Cached<P> {
-        let key = plan.hash.exact;
+    /// Keeps a plan, in place of any other of the same variant and exact hash.
+    pub fn insert(&mut self, variant: u128, plan: Arc<Plan>, program: Arc<P>, options: PlanOptions) -> &mut Cached<P> {
+        let key = plan.hash.exact ^ variant;
         if self.plans.len() >= self.capacity && !self.plans.contains_key(&key) {
             // The clock gives every entry another time, so the order of the walk does not matter.
             let oldest = self.plans.iter().min_by_key(|(_, cached)| cached.last_used).map(|(&key, _)| key);

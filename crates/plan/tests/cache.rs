@@ -13,11 +13,11 @@ fn chain(length: usize) -> Window {
 fn visit(cache: &mut PlanCache<usize>, window: &Window, extent: usize) -> bool {
     let mut canonicalizer = Canonicalizer::default();
     let canonical = canonicalizer.run(window, |_| Some(TensorType::new(DType::F32, &[extent]))).unwrap();
-    if cache.get(window, canonical).is_some() {
+    if cache.get(0, window, canonical).is_some() {
         return true;
     }
     let plan = cache.plan(window, canonical, PlanOptions::default()).unwrap();
-    cache.insert(Arc::new(plan), Arc::new(0), PlanOptions::default());
+    cache.insert(0, Arc::new(plan), Arc::new(0), PlanOptions::default());
     false
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use gt_engine::Null;
 use gt_ir::{Instr, TensorId, Window};
-use gt_worker::{WorkerConfig, WorkerHandle};
+use gt_worker::{SessionConfig, WorkerConfig, WorkerHandle};
 
 fn window(first: u64, length: u64, carried: u64) -> Window {
     let line = |i: u64| {
@@ -20,7 +20,7 @@ fn window(first: u64, length: u64, carried: u64) -> Window {
 
 fn main() {
     let never = || false;
-    let worker = WorkerHandle::spawn(|| Null, WorkerConfig::default());
+    let worker = WorkerHandle::spawn(|| Null, WorkerConfig::default()).open(SessionConfig::default());
     let fill = "%0 = fill() dtype=f32 shape=[4] $ 1.0".parse().expect("an instruction");
     worker.send(Window { instrs: vec![fill], ..Window::default() }, &never).expect("room");
     let (length, rounds) = (256, 2000);

@@ -1,4 +1,4 @@
-//! How a wait can end other than well.
+//! How a send or a wait can end other than well.
 
 use std::sync::Arc;
 
@@ -11,6 +11,18 @@ use thiserror::Error;
 #[error("interrupted while waiting for room")]
 pub struct Interrupted;
 
+/// Bytes were supplied that no window had asked for, and more of them than the session's credits allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{len_bytes} bytes came that no window had asked for; {held_bytes} wait already, the limit is {limit_bytes}")]
+pub struct Oversupplied {
+    /// What came.
+    pub len_bytes: usize,
+    /// What had come before and was not used yet.
+    pub held_bytes: usize,
+    /// How much may wait.
+    pub limit_bytes: usize,
+}
+
 /// Why a read or a synchronize gave nothing.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ReadError {
@@ -20,7 +32,7 @@ pub enum ReadError {
     /// The value is poisoned, or a write was skipped.
     #[error("{0}")]
     Failed(Arc<Failure>),
-    /// The worker has been shut down.
+    /// The session was closed, or its worker shut down.
     #[error("the worker has been shut down")]
     Stopped,
 }

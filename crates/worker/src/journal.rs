@@ -1,4 +1,4 @@
-//! What the instruction log says of a worker.
+//! What the instruction log says of a session.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,15 +8,14 @@ use gt_ir::{Failure, Instr, Op, OpKind, SiteId, TensorId, Window, codec};
 use gt_observe::{Event, InstructionLog};
 use gt_plan::Plan;
 
-use crate::{SiteNames, WorkerConfig};
+use crate::{SessionConfig, SiteNames};
 
-/// Embedded clients have no address.
-const CLIENT: &str = "CLIENT:embedded";
-
-/// Writes one worker's lines.
+/// Writes one session's lines.
 pub(crate) struct Journal {
     log: Arc<InstructionLog>,
     source: String,
+    /// Whose session it is.
+    client: String,
     site_names: Option<SiteNames>,
 }
 
@@ -77,9 +76,9 @@ fn details(instr: &Instr) -> String {
 }
 
 impl Journal {
-    pub(crate) fn new(config: &WorkerConfig) -> Option<Journal> {
-        let log = config.log.clone()?;
-        Some(Journal { log, source: format!("WORKER:{}", config.name), site_names: config.site_names.clone() })
+    pub(crate) fn new(log: Arc<InstructionLog>, worker: &str, config: &SessionConfig) -> Journal {
+        let (source, client) = (format!("WORKER:{worker}"), format!("CLIENT:{}", config.name));
+        Journal { log, source, client, site_names: config.site_names.clone() }
     }
 
     /// A source line, by name if there is one.
@@ -98,13 +97,13 @@ impl Journal {
             if let Some(payload) = payloads.next_if(|p| p.instr as usize == at) {
                 size += payload.bytes.len();
             }
-            self.log.write(Event::Recv, CLIENT, command(instr.op.kind()), size as u64, details(instr));
+            self.log.write(Event::Recv, &self.client, command(instr.op.kind()), size as u64, details(instr));
         }
         for &id in &window.frees {
             let mut encoded = Vec::with_capacity(10);
             codec::put_varint(&mut encoded, id.0);
             let details = format!("id={}", number(id));
-            self.log.write(Event::Recv, CLIENT, "FreeTensor", encoded.len() as u64, details);
+            self.log.write(Event::Recv, &self.client, "FreeTensor", encoded.len() as u64, details);
         }
     }
 
@@ -135,7 +134,7 @@ impl Journal {
 
     /// A value was read.
     pub(crate) fn sent(&self, id: TensorId, bytes: usize) {
-        self.log.write(Event::Send, CLIENT, "TensorData", bytes as u64, format!("id={}", number(id)));
+        self.log.write(Event::Send, &self.client, "TensorData", bytes as u64, format!("id={}", number(id)));
     }
 
     /// A failure where it arose.

@@ -1,31 +1,51 @@
-//! The worker: one device, one thread. Windows come in, plans are cached, values are published.
+//! The worker: one device, one thread, many sessions. Windows come in, plans are cached, values are published.
 //!
 //! ```text
-//! send ─► queue ─► device thread: canonical form ─► plan (cached) ─► engine ─► table ─► read
+//! session ─► inbox ─┐ turns
+//! session ─► inbox ─┼─► device thread: canonical form ─► plan (cached) ─► engine ─► the session's table ─► read
+//! session ─► inbox ─┘
 //! ```
-//! WORKER-1: windows run in the order they were sent; a read waits for its value alone.
-//! WORKER-2: nothing an engine or a window does ends the worker: refused windows and panics poison the values they
-//! were to define.
-//! WORKER-3: the end of the last handle ends the thread; nobody waits for it.
+//! WORKER-1: a session's windows run in the order they were sent; a read waits for its value alone.
+//! WORKER-2: nothing an engine, a window or a callback does ends the worker: refused windows and panics poison the
+//! values they were to define.
+//! WORKER-3: the end of the last handle, of the worker and of its sessions, ends the thread; nobody waits for it.
+//! WORKER-4: sessions share the device, the plans of those who plan alike, and nothing else: no id, failure, credit or
+//! pause of one is seen by another.
 
+mod answers;
+mod attached;
 mod config;
+mod copier;
 mod device;
 mod error;
+mod flight;
 mod handle;
+mod id_map;
+mod inbox;
 mod journal;
+mod launch;
+mod parts;
 mod planner;
 mod queue;
 mod refuse;
 mod sequences;
+mod session;
+mod session_handle;
 mod shared;
 mod sink;
-mod split;
+mod stats;
 mod table;
+mod turns;
+mod waits;
 
-pub use config::{CompilePolicy, SiteNames, WorkerConfig};
-pub use error::{Interrupted, ReadError};
+pub use answers::{DoneThen, ReadThen};
+pub use config::{CompilePolicy, SessionConfig, SiteNames, WorkerConfig};
+pub use error::{Interrupted, Oversupplied, ReadError};
 pub use gt_engine::Memory;
 pub use handle::WorkerHandle;
+pub use inbox::Missing;
 pub use sequences::Sequence;
-pub use shared::{IdleHook, WorkerStats};
-pub(crate) use table::Values;
+pub use session::ExecutedHook;
+pub use session_handle::SessionHandle;
+pub use shared::IdleHook;
+pub use stats::WorkerStats;

@@ -10,8 +10,8 @@ use gt_ir::{Failure, FailureKind, Window};
 use gt_observe::Counters;
 use gt_plan::{Canonical, Plan, PlanCache, PlanError, PlanOptions, text};
 
-use crate::shared::Shared;
-use crate::{CompilePolicy, WorkerConfig};
+use crate::CompilePolicy;
+use crate::session::Session;
 
 /// What is made once per plan.
 pub(crate) struct Prepared<P> {
@@ -34,8 +34,7 @@ pub(crate) type Planned<E> = Result<(Arc<Plan>, Arc<Prepared<<E as Engine>::Prog
 pub(crate) struct Planner<'a, E: Engine> {
     pub(crate) engine: &'a mut E,
     pub(crate) cache: &'a mut PlanCache<Prepared<E::Program>>,
-    pub(crate) config: &'a WorkerConfig,
-    pub(crate) shared: &'a Shared,
+    pub(crate) session: &'a Session<E::Buffer>,
 }
 
 impl<E: Engine> Planner<'_, E> {
@@ -49,16 +48,16 @@ impl<E: Engine> Planner<'_, E> {
 
     /// The plan of a window that may come again.
     pub(crate) fn cached(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
-        let counters = &self.shared.counters;
-        let threshold = self.shared.hot_threshold;
-        let seen = self.shared.sequences.lock().count(canonical.hash.exact, window.instrs.len(), threshold);
+        let (counters, config) = (&self.session.counters, &self.session.config);
+        let threshold = config.hotpath_threshold;
+        let seen = self.session.sequences.lock().count(canonical.hash.exact, window.instrs.len(), threshold);
         if seen > threshold {
             Counters::add(&counters.hot_instructions, window.instrs.len() as u64);
         }
-        let hit = self.cache.get(window, canonical);
+        let hit = self.cache.get(config.plan_variant(), window, canonical);
         if let Some(cached) = hit {
             Counters::add(&counters.plan_hits, 1);
-            let due = match self.config.compile {
+            let due = match config.compile {
                 CompilePolicy::AfterRepeats(n) => !cached.options.compiled && cached.hits >= n,
                 CompilePolicy::Never | CompilePolicy::Always => false,
             };
@@ -72,18 +71,18 @@ impl<E: Engine> Planner<'_, E> {
         if !window.joined {
             Counters::add(&counters.plan_misses, 1);
         }
-        let compiled = window.joined || self.config.compile == CompilePolicy::Always;
-        self.make(window, canonical, PlanOptions { fusion: self.config.fusion, compiled })
+        let compiled = window.joined || config.compile == CompilePolicy::Always;
+        self.make(window, canonical, PlanOptions { fusion: config.fusion, compiled })
     }
 
     fn make(&mut self, window: &Window, canonical: &Canonical, options: PlanOptions) -> Planned<E> {
         let known = self.cache.counts().structure_hits;
         let plan = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
         let reused = self.cache.counts().structure_hits - known;
-        Counters::add(&self.shared.counters.structure_hits, reused);
+        Counters::add(&self.session.counters.structure_hits, reused);
         let (plan, prepared) = self.prepare(plan)?;
-        self.shared.debug.print(|| format!("plan {:032x}\n{}", plan.hash.exact, text::print(&plan)));
-        self.cache.insert(plan.clone(), prepared.clone(), options);
+        self.session.worker.debug.print(|| format!("plan {:032x}\n{}", plan.hash.exact, text::print(&plan)));
+        self.cache.insert(self.session.config.plan_variant(), plan.clone(), prepared.clone(), options);
         Ok((plan, prepared, options.compiled))
     }
 
@@ -96,21 +95,21 @@ impl<E: Engine> Planner<'_, E> {
         program: Arc<Prepared<E::Program>>,
     ) -> Planned<E> {
         let start = Instant::now();
-        let options = PlanOptions { fusion: self.config.fusion, compiled: true };
+        let options = PlanOptions { fusion: self.session.config.fusion, compiled: true };
         let better = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
         // Where nothing can be left out the plan is the same, and what the engine made of it stays.
         let (plan, program) = match better.instrs_run() == plan.instrs_run() {
             true => (plan, program),
             false => self.prepare(better)?,
         };
-        self.cache.insert(plan.clone(), program.clone(), options);
+        self.cache.insert(self.session.config.plan_variant(), plan.clone(), program.clone(), options);
         let took = start.elapsed();
-        self.shared.debug_compile.print(|| {
+        self.session.worker.debug_compile.print(|| {
             let (hash, instrs, steps) = (plan.hash.exact, plan.instrs.len(), plan.steps.len());
             let left_out = instrs - plan.instrs_run();
             format!("plan {hash:032x}: {instrs} instructions, {left_out} left out, {steps} steps, {took:?}")
         });
-        if let Some(journal) = &self.shared.journal {
+        if let Some(journal) = &self.session.journal {
             journal.compiled(&plan, took);
         }
         Ok((plan, program, true))

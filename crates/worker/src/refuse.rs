@@ -6,11 +6,11 @@ use gt_engine::Buffer;
 use gt_ir::{Failure, FailureKind, Op, Window};
 use gt_plan::PlanError;
 
-use crate::shared::Shared;
-use crate::table::{Entry, Table};
+use crate::session::Session;
+use crate::table::Entry;
 
 /// The failure that a refused window leaves in its values.
-pub(crate) fn failure<B: Buffer>(window: &Window, error: &PlanError, table: &Table<B>, worker: &str) -> Arc<Failure> {
+fn failure<B: Buffer>(session: &Session<B>, window: &Window, error: &PlanError) -> Arc<Failure> {
     let at = match error {
         PlanError::NotConsecutive { instr, .. }
         | PlanError::NoOuts { instr, .. }
@@ -19,7 +19,7 @@ pub(crate) fn failure<B: Buffer>(window: &Window, error: &PlanError, table: &Tab
         | PlanError::Malformed { instr, .. } => *instr as usize,
         PlanError::UnknownInput { instr, id } => {
             // The input may have come from a refused window itself: then its failure is the cause.
-            if let Some(Entry { value: Err(cause), .. }) = table.lock().get(*id) {
+            if let Some(Entry { value: Err(cause), .. }) = session.table.lock().get(*id) {
                 return cause.clone();
             }
             *instr as usize
@@ -27,7 +27,7 @@ pub(crate) fn failure<B: Buffer>(window: &Window, error: &PlanError, table: &Tab
         PlanError::FreedUndefined { .. } | PlanError::Panicked { .. } | PlanError::TooLong { .. } => 0,
     };
     let mut failure = Failure::new(FailureKind::Internal, format!("a window was refused: {error}"));
-    failure.worker = worker.to_string();
+    failure.worker = session.worker.name.clone();
     if let Some(instr) = window.instrs.get(at) {
         failure.op = instr.op.display_name().to_string();
         failure.site = instr.site;
@@ -36,25 +36,22 @@ pub(crate) fn failure<B: Buffer>(window: &Window, error: &PlanError, table: &Tab
 }
 
 /// Poisons all that the window was to define, except that cells keep their old values where they are known.
-pub(crate) fn poison<B: Buffer>(window: &Window, failure: Arc<Failure>, table: &Table<B>, shared: &Shared) {
-    shared.debug.print(|| format!("{failure}"));
-    if let Some(journal) = &shared.journal {
-        journal.error(&failure);
-    }
-    gt_observe::Counters::add(&shared.counters.failures, 1);
+pub(crate) fn poison<B: Buffer>(session: &Arc<Session<B>>, window: &Window, error: &PlanError) {
+    let failure = failure(session, window, error);
+    session.report(&failure);
     let mut skipped = false;
     for instr in &window.instrs {
         for (k, &id) in instr.outs.iter().enumerate() {
             let old = match (&instr.op, instr.ins.get(k)) {
-                (Op::Write(_), Some(&old)) => table.lock().get(old).cloned().filter(|e| e.value.is_ok()),
+                (Op::Write(_), Some(&old)) => session.table.lock().get(old).cloned().filter(|e| e.value.is_ok()),
                 _ => None,
             };
             skipped |= old.is_some();
             let poisoned = || Entry { value: Err(failure.clone()), ty: None, site: instr.site };
-            table.insert(id, old.unwrap_or_else(poisoned));
+            session.publish(id, old.unwrap_or_else(poisoned));
         }
     }
     if skipped {
-        table.skipped(failure);
+        session.table.skipped(failure);
     }
 }

@@ -18,10 +18,18 @@ pub struct Sequence {
     pub instrs: u64,
 }
 
+/// How often a window came, its length, and whether it is hot.
+#[derive(Clone, Copy)]
+struct Counted {
+    count: u64,
+    instrs: u64,
+    hot: bool,
+}
+
 /// Counts windows by exact hash.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Sequences {
-    counted: DigestMap<(u64, u64)>,
+    counted: DigestMap<Counted>,
     hot: u64,
     uncounted: u64,
 }
@@ -33,12 +41,28 @@ impl Sequences {
             self.uncounted += 1;
             return 1;
         }
-        let entry = self.counted.entry(exact).or_insert((0, instrs as u64));
-        entry.0 += 1;
-        if entry.0 == threshold.saturating_add(1) {
+        let entry = self.counted.entry(exact).or_insert(Counted { count: 0, instrs: instrs as u64, hot: false });
+        entry.count += 1;
+        if entry.count == threshold.saturating_add(1) {
+            entry.hot = true;
             self.hot += 1;
         }
-        entry.0
+        entry.count
+    }
+
+    /// Adds what another counted. A window is hot if it was for either.
+    pub(crate) fn add(&mut self, other: &Sequences) {
+        for (&exact, theirs) in &other.counted {
+            if self.counted.len() >= MAX_COUNTED && !self.counted.contains_key(&exact) {
+                self.uncounted += 1;
+                continue;
+            }
+            let ours = self.counted.entry(exact).or_insert(Counted { count: 0, hot: false, ..*theirs });
+            ours.count += theirs.count;
+            self.hot += (theirs.hot && !ours.hot) as u64;
+            ours.hot |= theirs.hot;
+        }
+        self.uncounted += other.uncounted;
     }
 
     pub(crate) fn unique(&self) -> u64 {
@@ -51,7 +75,8 @@ impl Sequences {
 
     /// The most frequent windows.
     pub(crate) fn top(&self, count: usize) -> Vec<Sequence> {
-        let mut all: Vec<_> = self.counted.iter().map(|(&hash, &(n, instrs))| (n, instrs, hash)).collect();
+        let mut all: Vec<_> =
+            self.counted.iter().map(|(&hash, counted)| (counted.count, counted.instrs, hash)).collect();
         all.sort_unstable_by_key(|&entry| std::cmp::Reverse(entry));
         let name = |(count, instrs, hash)| Sequence { hash: format!("{hash:032x}"), count, instrs };
         all.into_iter().take(count).map(name).collect()

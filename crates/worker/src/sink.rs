@@ -5,20 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use gt_engine::{Buffer, Sink, Value};
 use gt_ir::{Failure, FailureKind, SiteId, TensorId};
-use gt_observe::Counters;
 use gt_plan::{Plan, Slot};
 use parking_lot::Mutex;
 
-use crate::shared::Shared;
-use crate::table::{Entry, Table};
+use crate::session::Session;
+use crate::table::Entry;
 
 /// How many values an out-of-memory failure names.
 const HOLDERS: usize = 5;
 
 /// Publishes the live values of one run under their ids.
 pub(crate) struct RunSink<B> {
-    pub(crate) table: Arc<Table<B>>,
-    pub(crate) shared: Arc<Shared>,
+    session: Arc<Session<B>>,
     pub(crate) plan: Arc<Plan>,
     /// The instruction that defines each slot past the inputs.
     pub(crate) definers: Arc<[u32]>,
@@ -33,15 +31,14 @@ pub(crate) struct RunSink<B> {
 
 impl<B: Buffer> RunSink<B> {
     pub(crate) fn new(
-        table: Arc<Table<B>>,
-        shared: Arc<Shared>,
+        session: Arc<Session<B>>,
         plan: Arc<Plan>,
         definers: Arc<[u32]>,
         first: TensorId,
         sites: Vec<SiteId>,
     ) -> Self {
         let published = (0..definers.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        RunSink { table, shared, plan, definers, first, sites, published, placed: Mutex::new(Vec::new()) }
+        RunSink { session, plan, definers, first, sites, published, placed: Mutex::new(Vec::new()) }
     }
 
     /// Poisons whatever the engine was to publish and did not.
@@ -64,15 +61,11 @@ impl<B: Buffer> RunSink<B> {
             return known.clone();
         }
         let mut full = (*failure).clone();
-        full.worker = self.shared.name.clone();
+        full.worker = self.session.worker.name.clone();
         if full.kind == FailureKind::Memory && full.holders.is_empty() {
-            full.holders = self.table.lock().holders(HOLDERS);
+            full.holders = self.session.table.lock().holders(HOLDERS);
         }
-        Counters::add(&self.shared.counters.failures, 1);
-        self.shared.debug.print(|| format!("failure: {full}"));
-        if let Some(journal) = &self.shared.journal {
-            journal.error(&full);
-        }
+        self.session.report(&full);
         let full = Arc::new(full);
         placed.push((failure, full.clone()));
         full
@@ -86,10 +79,10 @@ impl<B: Buffer> Sink<B> for RunSink<B> {
         let site = self.sites[self.definers[at] as usize];
         let ty = Some(self.plan.types[slot as usize]);
         self.published[at / 64].fetch_or(1 << (at % 64), Release);
-        self.table.insert(TensorId(self.first.0 + at as u64), Entry { value, ty, site });
+        self.session.publish(TensorId(self.first.0 + at as u64), Entry { value, ty, site });
     }
 
     fn write_skipped(&self, failure: Arc<Failure>) {
-        self.table.skipped(self.place(failure));
+        self.session.table.skipped(self.place(failure));
     }
 }

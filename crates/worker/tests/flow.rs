@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gt_engine::Reference;
 use gt_ir::TensorId;
 use gt_observe::InstructionLog;
-use gt_worker::{Interrupted, WorkerConfig, WorkerHandle};
+use gt_worker::{Interrupted, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use support::*;
 
@@ -30,10 +30,10 @@ fn assert_stays(asked: &AtomicUsize) {
     assert_eq!(asked.load(SeqCst), before, "the worker should sleep");
 }
 
-fn gated(config: WorkerConfig) -> (WorkerHandle, Arc<Gate>) {
+fn gated(config: SessionConfig) -> (SessionHandle, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let engine = Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 };
-    (WorkerHandle::spawn(move || engine, config), gate)
+    (session(move || engine, config), gate)
 }
 
 /// Two values, so that the gated engine waits at the second.
@@ -46,7 +46,7 @@ fn two(first: u64) -> gt_ir::Window {
 #[test]
 fn senders_wait_for_credits() {
     within_time(|| {
-        let (worker, gate) = gated(WorkerConfig { credits_instrs: 4, ..WorkerConfig::default() });
+        let (worker, gate) = gated(SessionConfig { credits_instrs: 4, ..SessionConfig::default() });
         worker.send(two(1), &never).unwrap();
         worker.send(two(3), &never).unwrap();
         let sent = Arc::new(AtomicUsize::new(0));
@@ -68,7 +68,7 @@ fn senders_wait_for_credits() {
 #[test]
 fn a_sender_that_gives_up_loses_nothing() {
     within_time(|| {
-        let (worker, gate) = gated(WorkerConfig { credits_bytes: 8, ..WorkerConfig::default() });
+        let (worker, gate) = gated(SessionConfig { credits_bytes: 8, ..SessionConfig::default() });
         let upload = |id: u64| window(&[&format!("%{id} = upload() dtype=f32 shape=[2]")], &[], &[&[id as f32, 0.0]]);
         worker.send(two(1), &never).unwrap();
         worker.send(upload(3), &never).unwrap();
@@ -81,7 +81,7 @@ fn a_sender_that_gives_up_loses_nothing() {
 #[test]
 fn a_window_larger_than_all_credits_passes() {
     within_time(|| {
-        let worker = reference(WorkerConfig { credits_instrs: 1, credits_bytes: 1, ..WorkerConfig::default() });
+        let worker = reference(SessionConfig { credits_instrs: 1, credits_bytes: 1, ..SessionConfig::default() });
         for first in [1, 3, 5] {
             worker.send(two(first), &never).unwrap();
         }
@@ -92,10 +92,10 @@ fn a_window_larger_than_all_credits_passes() {
 #[test]
 fn a_dry_worker_asks_for_what_was_not_sent_and_sleeps_when_there_is_none() {
     within_time(|| {
-        let worker = reference(WorkerConfig { credits_instrs: 1, ..WorkerConfig::default() });
+        let worker = reference(SessionConfig { credits_instrs: 1, ..SessionConfig::default() });
         let recorded = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::new(AtomicUsize::new(0));
-        let weak = Arc::new(Mutex::new(None::<WorkerHandle>));
+        let weak = Arc::new(Mutex::new(None::<SessionHandle>));
         *weak.lock() = Some(worker.clone());
         let hook = {
             let (recorded, asked, sender) = (recorded.clone(), asked.clone(), weak.clone());
@@ -130,7 +130,7 @@ fn a_dry_worker_asks_for_what_was_not_sent_and_sleeps_when_there_is_none() {
 #[test]
 fn a_hook_that_says_pending_is_asked_again() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
         worker.set_idle_hook(Box::new(move || count.fetch_add(1, SeqCst) < 10));
@@ -150,7 +150,7 @@ fn the_last_handle_ends_the_thread() {
             }
         }
         let (bell, rung) = std::sync::mpsc::channel();
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         let held = Bell(bell);
         worker.set_idle_hook(Box::new(move || {
             let _ = &held;
@@ -184,7 +184,8 @@ fn the_log_has_a_line_for_every_instruction_free_run_and_read() {
         let sheet = Sheet::default();
         let log = Some(Arc::new(InstructionLog::to(Box::new(sheet.clone()))));
         let site_names: Option<gt_worker::SiteNames> = Some(Arc::new(|site| format!("train.py:{}", site.0)));
-        let worker = reference(WorkerConfig { log, site_names, ..WorkerConfig::default() });
+        let worker = WorkerHandle::spawn(Reference::new, WorkerConfig { log, ..WorkerConfig::default() });
+        let worker = worker.open(SessionConfig { site_names, ..SessionConfig::default() });
         let lines = ["%1 = upload() dtype=f32 shape=[2] #7", "%2 = binary(%1, %1) kind=add scalar=none"];
         worker.send(window(&lines, &[1], &[&[1.0, 2.0]]), &never).unwrap();
         assert_eq!(floats(&worker.read(TensorId(2), &never).unwrap()), [2.0, 4.0]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gt_engine::{Late, Reference};
 use gt_ir::{FailureKind, SiteId, TensorId};
-use gt_worker::{CompilePolicy, ReadError, WorkerConfig, WorkerHandle};
+use gt_worker::{CompilePolicy, ReadError, SessionConfig, WorkerConfig, WorkerHandle};
 use support::*;
 
 /// One step of `w = w * 0.5 + 1`, whose window starts at `first`.
@@ -26,7 +26,7 @@ fn step(first: u64, w: u64, scalar: f64) -> gt_ir::Window {
 #[test]
 fn a_steady_loop_hits_the_cache_and_is_compiled() {
     within_time(|| {
-        let worker = reference(WorkerConfig { compile: CompilePolicy::AfterRepeats(5), ..WorkerConfig::default() });
+        let worker = reference(SessionConfig { compile: CompilePolicy::AfterRepeats(5), ..SessionConfig::default() });
         worker.send(window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[&[4.0, 8.0]]), &never).unwrap();
         let (mut next, mut w) = (2, 1);
         let mut expected = [4.0f32, 8.0];
@@ -54,7 +54,7 @@ fn a_steady_loop_hits_the_cache_and_is_compiled() {
 #[test]
 fn other_extents_reuse_the_structure() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         for (first, extent) in [(1, 3), (3, 5)] {
             let fill = format!("%{first} = fill() dtype=f32 shape=[{extent}] $ 2.0");
             let sum = format!("%{} = reduce(%{first}) kind=sum axes=[0] keepdim=false", first + 1);
@@ -72,7 +72,7 @@ fn a_read_returns_before_its_window_ends() {
     within_time(|| {
         let gate = Arc::new(Gate::default());
         let engine = Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 };
-        let worker = WorkerHandle::spawn(move || engine, WorkerConfig::default());
+        let worker = session(move || engine, SessionConfig::default());
         let lines = ["%1 = fill() dtype=f32 shape=[2] $ 3.0", "%2 = reshape(%1) shape=[2, 1]"];
         worker.send(window(&lines, &[], &[]), &never).unwrap();
         assert_eq!(read(&worker, 1), [3.0, 3.0]);
@@ -90,7 +90,9 @@ fn a_read_returns_before_its_window_ends() {
 #[test]
 fn a_failure_poisons_what_depends_on_it_and_names_its_line() {
     within_time(|| {
-        let worker = reference(WorkerConfig { name: "worker_7".into(), ..WorkerConfig::default() });
+        let worker =
+            WorkerHandle::spawn(Reference::new, WorkerConfig { name: "worker_7".into(), ..WorkerConfig::default() });
+        let worker = worker.open(SessionConfig::default());
         let lines = [
             "%1 = upload() dtype=f32 shape=[2]",
             "%2 = iota() dtype=i64 shape=[1] $ 9 1",
@@ -111,7 +113,7 @@ fn a_failure_poisons_what_depends_on_it_and_names_its_line() {
 #[test]
 fn a_skipped_write_keeps_the_value_and_is_raised_once() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         worker.send(window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[&[1.0, 2.0]]), &never).unwrap();
         let mut cell = 1;
         for first in [2, 6] {
@@ -139,7 +141,7 @@ fn a_skipped_write_keeps_the_value_and_is_raised_once() {
 #[test]
 fn a_read_raises_a_skipped_write_first() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         let lines = [
             "%1 = upload() dtype=f32 shape=[1]",
             "%2 = iota() dtype=i64 shape=[1] $ 9 1",
@@ -155,29 +157,29 @@ fn a_read_raises_a_skipped_write_first() {
 #[test]
 fn frees_give_memory_back() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         worker.send(window(&["%1 = fill() dtype=f32 shape=[1000] $ 1.0"], &[], &[]), &never).unwrap();
         worker.synchronize(&never).unwrap();
-        let before = worker.memory().live_bytes;
+        let before = worker.worker().memory().live_bytes;
         assert!(before >= 4000);
         worker.send(window(&[], &[1], &[]), &never).unwrap();
         worker.synchronize(&never).unwrap();
-        assert_eq!(worker.memory().live_bytes, 0);
-        assert!(worker.memory().peak_bytes >= before);
+        assert_eq!(worker.worker().memory().live_bytes, 0);
+        assert!(worker.worker().memory().peak_bytes >= before);
         // Freed beside instructions that do not use it, and used by ones that do.
         worker.send(window(&["%2 = fill() dtype=f32 shape=[1000] $ 1.0"], &[], &[]), &never).unwrap();
         worker.send(window(&["%3 = fill() dtype=f32 shape=[10] $ 1.0"], &[2], &[]), &never).unwrap();
         worker.send(window(&["%4 = unary(%3) kind=exp"], &[3, 4], &[]), &never).unwrap();
         worker.trim();
         worker.synchronize(&never).unwrap();
-        assert_eq!((worker.memory().live_bytes, worker.stats().live_tensors), (0, 0));
+        assert_eq!((worker.worker().memory().live_bytes, worker.stats().live_tensors), (0, 0));
     });
 }
 
 #[test]
 fn out_of_memory_names_the_largest_values() {
     within_time(|| {
-        let worker = WorkerHandle::spawn(|| Reference::with_limit(10_000), WorkerConfig::default());
+        let worker = session(|| Reference::with_limit(10_000), SessionConfig::default());
         let lines = ["%1 = fill() dtype=f32 shape=[1000] $ 1.0 #3", "%2 = fill() dtype=f32 shape=[500] $ 1.0 #4"];
         worker.send(window(&lines, &[], &[]), &never).unwrap();
         worker.send(window(&["%3 = fill() dtype=f32 shape=[5000] $ 1.0 #5"], &[], &[]), &never).unwrap();
@@ -193,7 +195,7 @@ fn a_panicking_engine_poisons_one_window_only() {
         let gate = Arc::new(Gate::default());
         gate.open();
         let engine = Gated { inner: Reference::new(), gate, panic_at: Some(0), runs: 0 };
-        let worker = WorkerHandle::spawn(move || engine, WorkerConfig::default());
+        let worker = session(move || engine, SessionConfig::default());
         let lines = ["%1 = fill() dtype=f32 shape=[2] $ 3.0", "%2 = reshape(%1) shape=[2, 1]"];
         worker.send(window(&lines, &[], &[]), &never).unwrap();
         let failure = failure(worker.read(TensorId(2), &never));
@@ -207,7 +209,7 @@ fn a_panicking_engine_poisons_one_window_only() {
 #[test]
 fn a_refused_window_poisons_its_values_and_keeps_cells() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         worker.send(window(&["%1 = upload() dtype=f32 shape=[1]"], &[], &[&[7.0]]), &never).unwrap();
         let lines = ["%10 = unary(%9) kind=exp #8", "%11 = write(%1, %10)"];
         worker.send(window(&lines, &[1], &[]), &never).unwrap();
@@ -226,7 +228,7 @@ fn a_refused_window_poisons_its_values_and_keeps_cells() {
 #[test]
 fn a_value_that_never_was_is_an_error_and_no_wait() {
     within_time(|| {
-        let worker = reference(WorkerConfig::default());
+        let worker = reference(SessionConfig::default());
         assert_eq!(failure(worker.read(TensorId(99), &never)).kind, FailureKind::Internal);
     });
 }
@@ -234,7 +236,7 @@ fn a_value_that_never_was_is_an_error_and_no_wait() {
 #[test]
 fn an_engine_that_finishes_late_changes_nothing() {
     within_time(|| {
-        let worker = WorkerHandle::spawn(|| Late::new(Reference::new(), 3), WorkerConfig::default());
+        let worker = session(|| Late::new(Reference::new(), 3), SessionConfig::default());
         worker.send(window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[&[4.0, 8.0]]), &never).unwrap();
         let (mut next, mut w) = (2, 1);
         let mut expected = [4.0f32, 8.0];
@@ -258,7 +260,7 @@ fn an_engine_that_finishes_late_changes_nothing() {
 #[test]
 fn long_windows_are_split_when_asked() {
     within_time(|| {
-        let worker = reference(WorkerConfig { batch_limit: Some(2), ..WorkerConfig::default() });
+        let worker = reference(SessionConfig { batch_limit: Some(2), ..SessionConfig::default() });
         let lines = [
             "%1 = upload() dtype=f32 shape=[1]",
             "%2 = unary(%1) kind=neg",
@@ -279,7 +281,7 @@ fn shutdown_sends_readers_home() {
     within_time(|| {
         let gate = Arc::new(Gate::default());
         let engine = Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 };
-        let worker = WorkerHandle::spawn(move || engine, WorkerConfig::default());
+        let worker = session(move || engine, SessionConfig::default());
         let lines = ["%1 = fill() dtype=f32 shape=[2] $ 3.0", "%2 = reshape(%1) shape=[2, 1]"];
         worker.send(window(&lines, &[], &[]), &never).unwrap();
         worker.send(window(&["%3 = unary(%1) kind=neg"], &[], &[]), &never).unwrap();
@@ -293,10 +295,10 @@ fn shutdown_sends_readers_home() {
             }
         });
         std::thread::sleep(Duration::from_millis(20));
-        worker.shutdown();
-        assert!(!worker.shutdown_and_wait(Duration::from_millis(10)));
+        worker.worker().shutdown();
+        assert!(!worker.worker().shutdown_and_wait(Duration::from_millis(10)));
         gate.open();
-        assert!(worker.shutdown_and_wait(Duration::from_secs(5)));
+        assert!(worker.worker().shutdown_and_wait(Duration::from_secs(5)));
         assert_eq!(reader.join().unwrap(), Err(ReadError::Stopped));
         assert!(ended.load(SeqCst));
         assert_eq!(worker.read(TensorId(1), &never), Err(ReadError::Stopped));

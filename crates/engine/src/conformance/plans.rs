@@ -315,7 +315,7 @@ pub fn start<E: Engine>(
     inputs: Vec<Value<E::Buffer>>,
 ) -> (Box<dyn Ticket>, Arc<Collector<E::Buffer>>) {
     let collector = Arc::new(Collector::default());
-    let run = Run { inputs, immediates: immediates.clone(), sink: collector.clone() };
+    let run = Run { inputs, immediates: immediates.clone(), sink: collector.clone(), quota: None };
     (engine.submit(program, run), collector)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gt_engine::{Done, Engine, Memory, Reference, ReferenceBuffer, Run, Sink, Ticket, Value};
 use gt_ir::{Failure, HostTensor, OpKind, Payload, TensorId, Window};
 use gt_plan::{Plan, Slot};
-use gt_worker::{ReadError, WorkerConfig, WorkerHandle};
+use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::{Condvar, Mutex};
 
 /// Fails the test if the body takes longer than ten seconds.
@@ -39,15 +39,20 @@ pub fn never() -> bool {
     false
 }
 
-pub fn reference(config: WorkerConfig) -> WorkerHandle {
-    WorkerHandle::spawn(Reference::new, config)
+/// A session on a worker of its own with this engine.
+pub fn session<E: Engine>(make: impl FnOnce() -> E + Send + 'static, config: SessionConfig) -> SessionHandle {
+    WorkerHandle::spawn(make, WorkerConfig::default()).open(config)
+}
+
+pub fn reference(config: SessionConfig) -> SessionHandle {
+    session(Reference::new, config)
 }
 
 pub fn floats(tensor: &HostTensor) -> Vec<f32> {
     tensor.bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
 }
 
-pub fn read(worker: &WorkerHandle, id: u64) -> Vec<f32> {
+pub fn read(worker: &SessionHandle, id: u64) -> Vec<f32> {
     floats(&worker.read(TensorId(id), &never).unwrap_or_else(|e| panic!("%{id}: {e}")))
 }
 

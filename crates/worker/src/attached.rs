@@ -1,0 +1,166 @@
+//! Workers and sessions whatever their buffers are: what handles are made of.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+
+use gt_engine::{Buffer, Memory};
+use gt_ir::{HostTensor, TensorId};
+use gt_observe::Counters;
+
+use crate::answers::Pending;
+use crate::inbox::{Credits, Queued, Supply};
+use crate::queue::Queue;
+use crate::session::{ExecutedHook, Session};
+use crate::shared::Shared;
+use crate::stats::Totals;
+use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionConfig, WorkerStats};
+
+/// A worker, whatever its buffers are.
+pub(crate) trait WorkerPort: Send + Sync {
+    fn open(&self, config: SessionConfig) -> Box<dyn SessionPort>;
+    fn stats(&self) -> WorkerStats;
+    fn stop(&self);
+    fn is_device_thread(&self) -> bool;
+}
+
+/// A session, whatever its buffers are.
+pub(crate) trait SessionPort: Send + Sync {
+    fn send(&self, queued: Queued, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted>;
+    fn try_send(&self, queued: Queued) -> Result<(), Queued>;
+    fn post(&self, queued: Queued);
+    fn is_full(&self) -> bool;
+    fn sent(&self) -> u64;
+    fn supply(&self, id: TensorId, supply: Supply) -> Result<(), Oversupplied>;
+    fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError>;
+    fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), ReadError>;
+    fn leave(&self, pending: Pending);
+    fn on_executed(&self, hook: ExecutedHook) -> bool;
+    fn set_idle_hook(&self, hook: IdleHook);
+    fn wake(&self);
+    fn is_idle(&self) -> bool;
+    fn stats(&self) -> WorkerStats;
+    fn close(&self);
+}
+
+/// A worker's queue and what all see of it.
+pub(crate) struct AttachedWorker<B> {
+    pub(crate) queue: Arc<Queue<B>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+struct AttachedSession<B> {
+    session: Arc<Session<B>>,
+    queue: Arc<Queue<B>>,
+}
+
+impl<B: Buffer> WorkerPort for AttachedWorker<B> {
+    fn open(&self, config: SessionConfig) -> Box<dyn SessionPort> {
+        let limit = Credits { instrs: config.credits_instrs.max(1), bytes: config.credits_bytes.max(1) };
+        let make = |key| Session::new(key, config, self.shared.clone());
+        let (session, open) = self.queue.open(limit, make);
+        if !open {
+            session.stop();
+        }
+        Box::new(AttachedSession { session, queue: self.queue.clone() })
+    }
+
+    fn stats(&self) -> WorkerStats {
+        let (totals, sessions) = self.queue.totals();
+        let memory = *self.shared.memory.lock();
+        totals.stats(&self.shared, memory, sessions)
+    }
+
+    fn stop(&self) {
+        self.queue.stop();
+    }
+
+    fn is_device_thread(&self) -> bool {
+        self.queue.is_device_thread()
+    }
+}
+
+impl<B: Buffer> SessionPort for AttachedSession<B> {
+    fn send(&self, queued: Queued, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        self.queue.send(&self.session, queued, cancel)
+    }
+
+    fn try_send(&self, queued: Queued) -> Result<(), Queued> {
+        self.queue.try_send(&self.session, queued)
+    }
+
+    fn post(&self, queued: Queued) {
+        self.queue.post(&self.session, queued);
+    }
+
+    fn is_full(&self) -> bool {
+        self.queue.is_full(self.session.key)
+    }
+
+    fn sent(&self) -> u64 {
+        self.session.sent.load(Acquire)
+    }
+
+    fn supply(&self, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
+        self.queue.supply(self.session.key, id, supply)
+    }
+
+    fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError> {
+        Counters::add(&self.session.counters.round_trips, 1);
+        let buffer = self.session.table.wait_for(id, self.sent(), cancel)?;
+        self.session.copy(id, &buffer)
+    }
+
+    fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), ReadError> {
+        Counters::add(&self.session.counters.syncs, 1);
+        let result = self.session.table.wait_done(self.sent(), cancel);
+        if let Some(journal) = &self.session.journal {
+            journal.flush();
+        }
+        result
+    }
+
+    fn leave(&self, pending: Pending) {
+        let counters = &self.session.counters;
+        Counters::add(
+            match &pending {
+                Pending::Value { .. } => &counters.round_trips,
+                Pending::Done { .. } => &counters.syncs,
+            },
+            1,
+        );
+        self.session.leave(pending);
+    }
+
+    fn on_executed(&self, hook: ExecutedHook) -> bool {
+        self.session.executed.set(hook).is_ok()
+    }
+
+    fn set_idle_hook(&self, hook: IdleHook) {
+        let old = self.queue.set_idle_hook(self.session.key, Some(Arc::new(hook)));
+        drop(old);
+        self.queue.wake();
+    }
+
+    fn wake(&self) {
+        self.queue.wake();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_idle(self.session.key) && self.session.table.done() >= self.sent()
+    }
+
+    fn stats(&self) -> WorkerStats {
+        let mut totals = Totals::default();
+        totals.add(&self.session);
+        let memory: Memory = match &self.session.quota {
+            Some(quota) => quota.memory(),
+            None => *self.session.worker.memory.lock(),
+        };
+        totals.stats(&self.session.worker, memory, 1)
+    }
+
+    fn close(&self) {
+        self.queue.close(&self.session);
+        self.session.stop();
+    }
+}

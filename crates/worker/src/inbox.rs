@@ -1,0 +1,283 @@
+//! What one session has sent and not yet run, and the payloads that travel apart from their windows.
+//!
+//! INBOX-1: messages leave in the order they came. One that misses a payload holds up those behind it, nobody else.
+//! INBOX-2: a payload waits for its message, or the message for it, whichever comes first. It is used by the first message
+//! that names it; the same one supplied twice before that is one.
+//! INBOX-3: payloads that are waiting never take more than the credits for bytes, or than what queued messages have named
+//! if that is more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gt_ir::{Bytes, Failure, Op, Payload, TensorId, Window};
+
+use crate::Oversupplied;
+use crate::id_map::IdMap;
+
+/// What the device thread is asked to do.
+pub(crate) enum Message {
+    Window(Window),
+    Trim,
+}
+
+/// A payload of a window that is not in it: the upload's place among the instructions, and its id.
+pub type Missing = (u32, TensorId);
+
+/// A payload that travelled apart, or why it never came.
+pub(crate) type Supply = Result<Bytes, Arc<Failure>>;
+
+/// An upload whose payload never came.
+pub(crate) struct Lost {
+    pub(crate) instr: u32,
+    pub(crate) failure: Arc<Failure>,
+}
+
+/// What a message occupies until it has run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Credits {
+    pub(crate) instrs: usize,
+    pub(crate) bytes: usize,
+}
+
+/// A message on its way to the device thread.
+pub(crate) struct Queued {
+    pub(crate) message: Message,
+    /// Payloads that have not come, if it waits for some.
+    missing: Vec<Missing>,
+    /// Bytes of those, as their instructions state them.
+    named_bytes: usize,
+    pub(crate) lost: Vec<Lost>,
+    pub(crate) credits: Credits,
+}
+
+impl Queued {
+    pub(crate) fn new(message: Message, missing: Vec<Missing>) -> Self {
+        let (mut credits, mut named_bytes) = (Credits::default(), 0usize);
+        if let Message::Window(window) = &message {
+            credits.instrs = window.instrs.len();
+            credits.bytes = window.uploads.iter().map(|p| p.bytes.len()).sum();
+            for &(instr, _) in &missing {
+                if let Some(Op::Upload(upload)) = window.instrs.get(instr as usize).map(|instr| &instr.op) {
+                    let len_bytes = upload.shape.numel().saturating_mul(upload.dtype.size());
+                    named_bytes = named_bytes.saturating_add(len_bytes);
+                }
+            }
+            credits.bytes = credits.bytes.saturating_add(named_bytes);
+        }
+        Queued { message, missing, named_bytes, lost: Vec::new(), credits }
+    }
+
+    /// The window, if it is one, with what it waits for.
+    pub(crate) fn into_window(self) -> Option<(Window, Vec<Missing>)> {
+        match self.message {
+            Message::Window(window) => Some((window, self.missing)),
+            Message::Trim => None,
+        }
+    }
+}
+
+/// The queue of one session.
+pub(crate) struct Inbox {
+    messages: VecDeque<Queued>,
+    supplied: IdMap<Supply>,
+    /// Bytes in `supplied`.
+    held_bytes: usize,
+    /// Bytes that queued messages have named.
+    named_bytes: usize,
+    outstanding: Credits,
+    limit: Credits,
+}
+
+impl Inbox {
+    pub(crate) fn new(limit: Credits) -> Self {
+        Inbox {
+            messages: VecDeque::new(),
+            supplied: IdMap::default(),
+            held_bytes: 0,
+            named_bytes: 0,
+            outstanding: Credits::default(),
+            limit,
+        }
+    }
+
+    /// Whether credits are spent. Never while nothing is outstanding, so a message larger than all credits passes.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outstanding.instrs >= self.limit.instrs || self.outstanding.bytes >= self.limit.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Appends a message.
+    pub(crate) fn push(&mut self, queued: Queued) {
+        self.outstanding.instrs += queued.credits.instrs;
+        self.outstanding.bytes = self.outstanding.bytes.saturating_add(queued.credits.bytes);
+        self.named_bytes = self.named_bytes.saturating_add(queued.named_bytes);
+        self.messages.push_back(queued);
+    }
+
+    /// A payload came, or it never will.
+    pub(crate) fn supply(&mut self, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
+        if self.supplied.contains_key(&id) {
+            return Ok(());
+        }
+        let len_bytes = supply.as_ref().map_or(0, |bytes| bytes.len());
+        let limit_bytes = self.limit.bytes.max(self.named_bytes);
+        if len_bytes > limit_bytes.saturating_sub(self.held_bytes) {
+            return Err(Oversupplied { len_bytes, held_bytes: self.held_bytes, limit_bytes });
+        }
+        self.held_bytes += len_bytes;
+        self.supplied.insert(id, supply);
+        Ok(())
+    }
+
+    /// Whether the next message can run.
+    pub(crate) fn is_ready(&self) -> bool {
+        let here = |queued: &Queued| queued.missing.iter().all(|(_, id)| self.supplied.contains_key(id));
+        self.messages.front().is_some_and(here)
+    }
+
+    /// The next message with its payloads in it, if it can run.
+    pub(crate) fn pop(&mut self) -> Option<Queued> {
+        if !self.is_ready() {
+            return None;
+        }
+        let mut queued = self.messages.pop_front()?;
+        if !queued.missing.is_empty() {
+            self.complete(&mut queued);
+        }
+        Some(queued)
+    }
+
+    /// Puts a message's payloads in.
+    fn complete(&mut self, queued: &mut Queued) {
+        self.named_bytes = self.named_bytes.saturating_sub(queued.named_bytes);
+        let missing = std::mem::take(&mut queued.missing);
+        if let Message::Window(window) = &mut queued.message {
+            for &(instr, id) in &missing {
+                match self.supplied.get(&id) {
+                    Some(Ok(bytes)) => window.uploads.push(Payload { instr, bytes: bytes.clone() }),
+                    Some(Err(failure)) => queued.lost.push(Lost { instr, failure: failure.clone() }),
+                    None => {}
+                }
+            }
+            window.uploads.sort_by_key(|payload| payload.instr);
+            queued.lost.sort_by_key(|lost| lost.instr);
+            queued.lost.dedup_by_key(|lost| lost.instr);
+        }
+        for (_, id) in missing {
+            if let Some(Ok(bytes)) = self.supplied.remove(&id) {
+                self.held_bytes -= bytes.len();
+            }
+        }
+    }
+
+    /// Gives back what a message occupied.
+    pub(crate) fn release(&mut self, credits: Credits) {
+        self.outstanding.instrs -= credits.instrs;
+        self.outstanding.bytes = self.outstanding.bytes.saturating_sub(credits.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_ir::FailureKind;
+    use proptest::prelude::*;
+
+    const LIMIT: Credits = Credits { instrs: 1000, bytes: 64 };
+
+    /// A window of uploads of two floats, whose payloads all travel apart.
+    fn uploads(first: u64, count: u64) -> Queued {
+        let line = |id: u64| format!("%{id} = upload() dtype=f32 shape=[2]").parse().unwrap();
+        let instrs = (first..first + count).map(line).collect();
+        let missing = (0..count).map(|k| (k as u32, TensorId(first + k))).collect();
+        Queued::new(Message::Window(Window { instrs, ..Window::default() }), missing)
+    }
+
+    fn bytes(of: u64) -> Bytes {
+        vec![of as u8; 8].into()
+    }
+
+    #[test]
+    fn a_payload_may_come_first_or_last_or_not_at_all() {
+        let mut inbox = Inbox::new(LIMIT);
+        inbox.supply(TensorId(2), Ok(bytes(2))).unwrap();
+        inbox.push(uploads(1, 3));
+        assert!(!inbox.is_ready());
+        inbox.supply(TensorId(1), Ok(bytes(1))).unwrap();
+        assert!(inbox.pop().is_none());
+        inbox.supply(TensorId(3), Err(Arc::new(Failure::new(FailureKind::WorkerLost, "gone")))).unwrap();
+        let queued = inbox.pop().unwrap();
+        let Message::Window(window) = queued.message else { panic!("a window") };
+        assert_eq!(window.uploads.iter().map(|p| (p.instr, p.bytes[0])).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
+        assert_eq!(queued.lost.iter().map(|lost| lost.instr).collect::<Vec<_>>(), [2]);
+        assert_eq!((inbox.held_bytes, inbox.named_bytes, inbox.supplied.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_nobody_named_is_bounded_by_the_credits() {
+        let mut inbox = Inbox::new(LIMIT);
+        (0..8).for_each(|id| inbox.supply(TensorId(id), Ok(bytes(id))).unwrap());
+        let refused = inbox.supply(TensorId(8), Ok(bytes(8))).unwrap_err();
+        assert_eq!((refused.len_bytes, refused.held_bytes, refused.limit_bytes), (8, 64, 64));
+        // The same again takes nothing.
+        inbox.supply(TensorId(3), Ok(bytes(3))).unwrap();
+    }
+
+    #[test]
+    fn a_window_larger_than_all_credits_gets_its_payloads() {
+        let mut inbox = Inbox::new(LIMIT);
+        inbox.push(uploads(0, 20));
+        assert!(inbox.is_full());
+        (0..20).for_each(|id| inbox.supply(TensorId(id), Ok(bytes(id))).unwrap());
+        let queued = inbox.pop().unwrap();
+        inbox.release(queued.credits);
+        assert!(!inbox.is_full());
+    }
+
+    proptest! {
+        #[test]
+        fn every_window_leaves_once_in_order_with_its_own_payloads(
+            sizes in prop::collection::vec(0u64..4, 1..10),
+            seed in any::<u64>(),
+        ) {
+            // Windows in order, their payloads in any order between them.
+            let mut inbox = Inbox::new(Credits { instrs: usize::MAX, bytes: usize::MAX });
+            let total: u64 = sizes.iter().sum();
+            let mut payloads: Vec<u64> = (0..total).collect();
+            let mut random = seed | 1;
+            let mut draw = move |below: usize| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (random % below.max(1) as u64) as usize
+            };
+            (1..payloads.len()).rev().for_each(|i| payloads.swap(i, draw(i + 1)));
+            let mut windows: VecDeque<(u64, u64)> = VecDeque::new();
+            sizes.iter().fold(0, |first, &size| { windows.push_back((first, size)); first + size });
+            let mut left = Vec::new();
+            while !windows.is_empty() || !payloads.is_empty() {
+                if payloads.is_empty() || (!windows.is_empty() && draw(2) == 0) {
+                    let (first, size) = windows.pop_front().unwrap();
+                    inbox.push(uploads(first, size));
+                } else {
+                    let id = payloads.pop().unwrap();
+                    inbox.supply(TensorId(id), Ok(bytes(id))).unwrap();
+                }
+                while let Some(queued) = inbox.pop() {
+                    let Message::Window(window) = queued.message else { panic!("a window") };
+                    let found: Vec<u8> = window.uploads.iter().map(|p| p.bytes[0]).collect();
+                    let wanted: Vec<u8> = window.instrs.iter().map(|i| i.outs[0].0 as u8).collect();
+                    prop_assert_eq!(found, wanted);
+                    left.push(window.instrs.len() as u64);
+                    inbox.release(queued.credits);
+                }
+            }
+            prop_assert_eq!(left, sizes);
+            prop_assert!(inbox.is_empty() && inbox.supplied.is_empty());
+            prop_assert_eq!((inbox.held_bytes, inbox.named_bytes, inbox.outstanding), (0, 0, Credits::default()));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! From a window to a run of the engine.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use gt_engine::{Buffer, Engine, Run, Value};
+use gt_ir::{Failure, FailureKind, Instr, SiteId, TensorId, Window};
+use gt_observe::Counters;
+use gt_plan::{Canonical, Immediates, PlanError};
+
+use crate::device::Device;
+use crate::flight::{Finished, InFlight, Launched};
+use crate::inbox::{Credits, Lost};
+use crate::parts::{Part, parts};
+use crate::planner::{Planner, Unplanned, definers, panic_text, panicked};
+use crate::refuse;
+use crate::session::Session;
+use crate::sink::RunSink;
+use crate::table::{Entry, Table};
+
+/// Runs handed to the engine whose end has not been waited for: enough that an asynchronous engine has the next
+/// one before it needs it.
+const MAX_IN_FLIGHT: usize = 2;
+
+impl<E: Engine> Device<E> {
+    /// Runs a window, in parts if it must be.
+    pub(crate) fn window(
+        &mut self,
+        session: Arc<Session<E::Buffer>>,
+        window: Window,
+        lost: Vec<Lost>,
+        credits: Credits,
+    ) {
+        let counters = &session.counters;
+        Counters::add(&counters.windows, 1);
+        Counters::add(&counters.total_instructions, window.instrs.len() as u64);
+        Counters::add(&counters.idle_cuts, window.eager as u64);
+        let bytes: usize = window.uploads.iter().map(|payload| payload.bytes.len()).sum();
+        Counters::add(&counters.bytes_in, bytes as u64);
+        if let Some(journal) = &session.journal {
+            journal.received(&window);
+        }
+        let finished = Finished { credits, frees: Vec::new() };
+        let limit = session.config.batch_limit.map(|limit| limit.max(1));
+        if lost.is_empty() && limit.is_none_or(|limit| window.instrs.len() <= limit) {
+            return self.part(session, window, Some(finished));
+        }
+        let (before, last) = parts(window, limit, lost);
+        for part in before {
+            match part {
+                Part::Window(window) => self.part(session.clone(), window, None),
+                Part::Lost(instr, failure) => self.lost(&session, &instr, &failure),
+            }
+        }
+        self.part(session, last, Some(finished));
+    }
+
+    /// Poisons an upload whose payload never came.
+    fn lost(&mut self, session: &Arc<Session<E::Buffer>>, instr: &Instr, failure: &Failure) {
+        let mut placed = failure.clone();
+        placed.op = instr.op.display_name().to_string();
+        placed.site = instr.site;
+        if placed.worker.is_empty() {
+            placed.worker = session.worker.name.clone();
+        }
+        session.report(&placed);
+        let placed = Arc::new(placed);
+        let types = instr.op.primitive().infer(&[]).unwrap_or_default();
+        for (k, &id) in instr.outs.iter().enumerate() {
+            let ty = types.get(k).copied();
+            session.publish(id, Entry { value: Err(placed.clone()), ty, site: instr.site });
+        }
+    }
+
+    /// Runs a window that becomes one plan.
+    fn part(&mut self, session: Arc<Session<E::Buffer>>, window: Window, mut last_of: Option<Finished>) {
+        let run = self.start(&session, &window);
+        if let Some(finished) = &mut last_of {
+            finished.frees = match &run.sink {
+                // What the run used is gone already; the rest may still be on its way into the table.
+                Some(_) => self.forget_older(&session),
+                None => window.frees,
+            };
+        }
+        self.in_flight.push_back(InFlight { session, run, last_of });
+        while self.in_flight.len() > MAX_IN_FLIGHT {
+            self.complete_first();
+        }
+    }
+
+    fn start(&mut self, session: &Arc<Session<E::Buffer>>, window: &Window) -> Launched<E::Buffer> {
+        if window.instrs.is_empty() {
+            return Launched::nothing();
+        }
+        let started = Instant::now();
+        let first = catch_unwind(AssertUnwindSafe(|| self.launch(session, window, started)));
+        let first = first.unwrap_or_else(|panic| Err(PlanError::Panicked { message: panic_text(&panic) }));
+        let launched = match first {
+            // An asynchronous engine may not have published what the window reads.
+            Err(PlanError::UnknownInput { .. }) if !self.in_flight.is_empty() => {
+                self.drain();
+                self.launch(session, window, started)
+            }
+            launched => launched,
+        };
+        launched.unwrap_or_else(|error| {
+            self.drain();
+            refuse::poison(session, window, &error);
+            Launched::nothing()
+        })
+    }
+
+    /// Plans a window and hands it to the engine. Nothing has changed when it fails.
+    fn launch(
+        &mut self,
+        session: &Arc<Session<E::Buffer>>,
+        window: &Window,
+        started: Instant,
+    ) -> Result<Launched<E::Buffer>, PlanError> {
+        let Device { engine, shared, canonicalizer, cache, .. } = self;
+        let table = &session.table;
+        let canonical = {
+            let state = table.lock();
+            canonicalizer.run(window, |id| state.get(id).and_then(|entry| entry.ty))?
+        };
+        let mut planner = Planner { engine, cache, session };
+        let planned = match window.eager {
+            true => planner.eager(window, canonical),
+            false => planner.cached(window, canonical),
+        };
+        let sink = |plan, definers| {
+            let sites: Vec<SiteId> = window.instrs.iter().map(|i| i.site).collect();
+            Arc::new(RunSink::new(session.clone(), plan, definers, canonical.first, sites))
+        };
+        let (plan, prepared, compiled) = match planned {
+            Ok(planned) => planned,
+            Err(Unplanned::Refused(error)) => return Err(error),
+            Err(Unplanned::Panicked(plan, panic)) => {
+                // There is no program, but the values have types: poison them like any failed run's.
+                let definers = definers(&plan);
+                let sink = sink(plan, definers);
+                drop(bind(table, canonical, &shared.name));
+                sink.poison_rest(&panicked(&shared.name, panic));
+                return Ok(Launched { ticket: None, sink: Some(sink), started, submitted: Instant::now() });
+            }
+        };
+        let counters = &session.counters;
+        Counters::add(&counters.flops, prepared.flops);
+        if compiled {
+            Counters::add(&counters.compiled_windows, 1);
+            Counters::add(&counters.compiled_instructions, window.instrs.len() as u64);
+        }
+        let inputs = bind(table, canonical, &shared.name);
+        let sink = sink(plan, prepared.definers.clone());
+        let quota = session.quota.clone();
+        let run = Run { inputs, immediates: Immediates::of(window), sink: sink.clone(), quota };
+        let planned = Instant::now();
+        Counters::add(&counters.planning_ns, (planned - started).as_nanos() as u64);
+        let ticket = match catch_unwind(AssertUnwindSafe(|| engine.submit(&prepared.program, run))) {
+            Ok(ticket) => Some(ticket),
+            Err(panic) => {
+                sink.poison_rest(&panicked(&shared.name, panic));
+                None
+            }
+        };
+        Ok(Launched { ticket, sink: Some(sink), started: planned, submitted: Instant::now() })
+    }
+
+    /// Forgets freed values that the last window did not use; gives back those that are not there yet.
+    fn forget_older(&mut self, session: &Session<E::Buffer>) -> Vec<TensorId> {
+        let older = self.canonicalizer.older_frees();
+        let mut late = Vec::new();
+        if !older.is_empty() {
+            let mut gone = Vec::with_capacity(older.len());
+            let mut state = session.table.lock();
+            for &id in older {
+                match state.remove(id) {
+                    Some(entry) => gone.push(entry),
+                    None => late.push(id),
+                }
+            }
+            // Buffers are dropped outside the lock.
+            drop(state);
+        }
+        late
+    }
+}
+
+/// Takes what dies out of the table and shares the rest. What a closed session's table has lost is a failure that
+/// nobody will read.
+fn bind<B: Buffer>(table: &Table<B>, canonical: &Canonical, worker: &str) -> Vec<Value<B>> {
+    let mut state = table.lock();
+    let missing = || {
+        let mut failure = Failure::new(FailureKind::Internal, "a value vanished before its window ran");
+        failure.worker = worker.to_string();
+        Err(Arc::new(failure))
+    };
+    let take = |(&id, &dies): (&TensorId, &bool)| match dies {
+        true => state.remove(id).map_or_else(missing, |entry| entry.value),
+        false => state.get(id).map_or_else(missing, |entry| entry.value.clone()),
+    };
+    canonical.inputs.iter().zip(&canonical.dying).map(take).collect()
+}

@@ -1,0 +1,143 @@
+//! One session as its worker sees it: its values, its counts, its settings. Nothing of it is shared with another.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::{Arc, OnceLock};
+
+use gt_engine::{Buffer, Quota};
+use gt_ir::{Failure, TensorId};
+use gt_observe::Counters;
+use parking_lot::{Condvar, Mutex};
+
+use crate::answers::{Answer, Pending, ReadThen};
+use crate::copier::SMALL_BYTES;
+use crate::journal::Journal;
+use crate::sequences::Sequences;
+use crate::shared::Shared;
+use crate::table::{Entry, Table};
+use crate::turns::SessionKey;
+use crate::{ReadError, SessionConfig};
+
+/// Called with the number of messages that have run, each time one has.
+pub type ExecutedHook = Box<dyn Fn(u64) + Send + Sync>;
+
+pub(crate) struct Session<B> {
+    pub(crate) key: SessionKey,
+    pub(crate) config: SessionConfig,
+    /// The worker's part that sessions see.
+    pub(crate) worker: Arc<Shared>,
+    pub(crate) table: Table<B>,
+    pub(crate) counters: Counters,
+    pub(crate) sequences: Mutex<Sequences>,
+    pub(crate) journal: Option<Journal>,
+    /// What its memory is charged to, if it has a limit of its own.
+    pub(crate) quota: Option<Arc<Quota>>,
+    /// Messages ever sent.
+    pub(crate) sent: AtomicU64,
+    /// Senders wait here, with the queue's lock.
+    pub(crate) room: Condvar,
+    pub(crate) executed: OnceLock<ExecutedHook>,
+}
+
+/// Keeps a panic of foreign code from ending a thread that is not its own.
+fn guarded(f: impl FnOnce()) {
+    // The panic hook has told the world; there is nobody to pass it on to.
+    let _ = catch_unwind(AssertUnwindSafe(f));
+}
+
+impl<B: Buffer> Session<B> {
+    pub(crate) fn new(key: SessionKey, config: SessionConfig, worker: Arc<Shared>) -> Self {
+        Session {
+            key,
+            table: Table::new(worker.name.clone()),
+            counters: Counters::default(),
+            sequences: Mutex::default(),
+            journal: worker.log.clone().map(|log| Journal::new(log, &worker.name, &config)),
+            quota: config.memory_limit_bytes.map(Quota::new),
+            sent: AtomicU64::new(0),
+            room: Condvar::new(),
+            executed: OnceLock::new(),
+            config,
+            worker,
+        }
+    }
+
+    /// Device time it has used so far.
+    pub(crate) fn used_ns(&self) -> u64 {
+        self.counters.busy_ns.load(Relaxed).saturating_add(self.counters.planning_ns.load(Relaxed))
+    }
+
+    /// A value is there.
+    pub(crate) fn publish(self: &Arc<Self>, id: TensorId, entry: Entry<B>) {
+        for answer in self.table.insert(id, entry) {
+            self.answer(answer);
+        }
+    }
+
+    /// One more message has run.
+    pub(crate) fn finish(self: &Arc<Self>) {
+        let (done, answers) = self.table.finish();
+        answers.into_iter().for_each(|answer| self.answer(answer));
+        if let Some(hook) = self.executed.get() {
+            guarded(|| hook(done));
+        }
+    }
+
+    /// Drops all values and sends readers home.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        let answers = self.table.stop();
+        answers.into_iter().for_each(|answer| self.answer(answer));
+    }
+
+    /// Answers when it can be answered: now, or by the thread that makes it possible.
+    pub(crate) fn leave(self: &Arc<Self>, pending: Pending) {
+        if let Some(answer) = self.table.leave(pending) {
+            self.answer(answer);
+        }
+    }
+
+    /// Counts a failure that arose here, and says so where somebody listens.
+    pub(crate) fn report(&self, failure: &Failure) {
+        Counters::add(&self.counters.failures, 1);
+        self.worker.debug.print(|| format!("failure: {failure}"));
+        if let Some(journal) = &self.journal {
+            journal.error(failure);
+        }
+    }
+
+    fn answer(self: &Arc<Self>, answer: Answer<B>) {
+        match answer {
+            Answer::Done { result, then } => {
+                if let Some(journal) = &self.journal {
+                    journal.flush();
+                }
+                guarded(|| then(result));
+            }
+            Answer::Value { found: Err(error), then, .. } => guarded(|| then(Err(error))),
+            Answer::Value { id, found: Ok(buffer), then } if buffer.ty().bytes() <= SMALL_BYTES => {
+                self.copy_then(id, &buffer, then);
+            }
+            Answer::Value { id, found: Ok(buffer), then } => {
+                let session = self.clone();
+                self.worker.copier.run(Box::new(move || session.copy_then(id, &buffer, then)));
+            }
+        }
+    }
+
+    fn copy_then(&self, id: TensorId, buffer: &B, then: ReadThen) {
+        guarded(|| then(self.copy(id, buffer)));
+    }
+
+    /// A value's copy in ordinary memory.
+    pub(crate) fn copy(&self, id: TensorId, buffer: &B) -> Result<gt_ir::HostTensor, ReadError> {
+        let value = buffer.read().map_err(|mut failure| {
+            failure.worker = self.worker.name.clone();
+            ReadError::Failed(Arc::new(failure))
+        })?;
+        Counters::add(&self.counters.bytes_out, value.bytes.len() as u64);
+        if let Some(journal) = &self.journal {
+            journal.sent(id, value.bytes.len());
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,194 @@
+//! What the rest of the process holds of a session.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use gt_ir::ops::Upload;
+use gt_ir::{
+    Bytes, Failure, HostTensor, Ins, Instr, Op, Payload, Scalars, ScopeId, SiteId, TensorId, TensorType, Window,
+};
+
+use crate::answers::{DoneThen, Pending, ReadThen};
+use crate::attached::SessionPort;
+use crate::inbox::{Message, Missing, Queued};
+use crate::queue::Signals;
+use crate::session::ExecutedHook;
+use crate::{IdleHook, Interrupted, Oversupplied, ReadError, WorkerHandle, WorkerStats};
+
+struct Inner {
+    port: Box<dyn SessionPort>,
+    signals: Arc<Signals>,
+    worker: WorkerHandle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.port.close();
+    }
+}
+
+/// A session of a worker, shared by all who send to it. When the last handle goes, the session is closed.
+#[derive(Clone)]
+pub struct SessionHandle {
+    inner: Arc<Inner>,
+}
+
+impl SessionHandle {
+    pub(crate) fn new(port: Box<dyn SessionPort>, signals: Arc<Signals>, worker: WorkerHandle) -> Self {
+        SessionHandle { inner: Arc::new(Inner { port, signals, worker }) }
+    }
+
+    /// The worker it is a session of.
+    pub fn worker(&self) -> &WorkerHandle {
+        &self.inner.worker
+    }
+
+    /// Sends a window; a session's windows run in the order they were sent. Waits while credits are spent, asking `cancel`
+    /// now and then; see [`Interrupted`].
+    pub fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        self.send_waiting(window, Vec::new(), cancel)
+    }
+
+    /// As [`SessionHandle::send`], for a window some of whose payloads travel apart: it runs once all of them were
+    /// supplied. What is sent later waits with it; other sessions do not.
+    pub fn send_waiting(
+        &self,
+        window: Window,
+        missing: Vec<Missing>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<(), Interrupted> {
+        self.inner.port.send(Queued::new(Message::Window(window), missing), cancel)
+    }
+
+    /// Sends a window if there is room for it, else gives it back: for threads that must not wait. There is room
+    /// again when something has run ([`SessionHandle::on_executed`]).
+    pub fn try_send(&self, window: Window, missing: Vec<Missing>) -> Result<(), Box<(Window, Vec<Missing>)>> {
+        match self.inner.port.try_send(Queued::new(Message::Window(window), missing)) {
+            Err(queued) => Err(Box::new(queued.into_window().unwrap_or_default())),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Delivers a payload that travelled apart, or a value that was [expected](SessionHandle::expect); it may come before
+    /// the window that names it. Never waits.
+    ///
+    /// # Errors
+    /// When it is more than the credits for bytes allow and nobody has asked for it: the peer breaks the rules.
+    pub fn supply(&self, id: TensorId, bytes: Bytes) -> Result<(), Oversupplied> {
+        self.inner.port.supply(id, Ok(bytes))
+    }
+
+    /// Says that a payload will never come: its value is poisoned with the failure, the rest of its window runs.
+    pub fn fail(&self, id: TensorId, failure: Failure) {
+        // A failure takes no bytes, so it is never too much.
+        let _ = self.inner.port.supply(id, Err(Arc::new(failure)));
+    }
+
+    /// Defines a value that comes from elsewhere, in stream order: windows sent later may use it. `site` is the line that
+    /// made it there. Takes credits, but does not wait for them: whoever moves values is not who recorded them.
+    pub fn insert(&self, id: TensorId, ty: TensorType, site: SiteId, bytes: Bytes) {
+        self.define(id, ty, site, vec![Payload { instr: 0, bytes }], Vec::new());
+    }
+
+    /// Defines a value that will be [supplied](SessionHandle::supply), or fail; what is sent later waits for it.
+    pub fn expect(&self, id: TensorId, ty: TensorType, site: SiteId) {
+        self.define(id, ty, site, Vec::new(), vec![(0, id)]);
+    }
+
+    fn define(&self, id: TensorId, ty: TensorType, site: SiteId, uploads: Vec<Payload>, missing: Vec<Missing>) {
+        // An upload in all but name: planned, charged and poisoned like one.
+        let instr = Instr {
+            op: Op::Upload(Box::new(Upload { dtype: ty.dtype, shape: ty.shape })),
+            outs: std::iter::once(id).collect(),
+            ins: Ins::new(),
+            scalars: Scalars::new(),
+            scope: ScopeId::default(),
+            site,
+        };
+        let window = Window { instrs: vec![instr], uploads, ..Window::default() };
+        self.inner.port.post(Queued::new(Message::Window(window), missing));
+    }
+
+    /// Whether a send would wait for credits just now.
+    pub fn is_full(&self) -> bool {
+        self.inner.port.is_full()
+    }
+
+    /// Messages sent so far: windows, values defined from elsewhere, trims.
+    pub fn sent(&self) -> u64 {
+        self.inner.port.sent()
+    }
+
+    /// Waits until the value is there (not until its window ends) and copies it on this thread. Raises the
+    /// failure of a skipped write first, once.
+    pub fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError> {
+        self.inner.port.read(id, cancel)
+    }
+
+    /// As [`SessionHandle::read`], without waiting: `then` is called once, with the value or why there is none. A value
+    /// that does not exist once `sent_before` messages have run never will.
+    ///
+    /// It is called on this thread before this returns if a small value is there already; on the thread that publishes
+    /// it if a small one comes later; on a thread of its own for a large one. It must be quick and must not wait.
+    pub fn read_then(&self, id: TensorId, sent_before: u64, then: ReadThen) {
+        self.inner.port.leave(Pending::Value { id, sent: sent_before, then });
+    }
+
+    /// Waits until everything sent so far has run. Raises the failure of a skipped write, once.
+    pub fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), ReadError> {
+        self.inner.port.synchronize(cancel)
+    }
+
+    /// As [`SessionHandle::synchronize`], without waiting: `then` is called once `sent_before` messages have run, on this
+    /// thread or the device's.
+    pub fn synchronize_then(&self, sent_before: u64, then: DoneThen) {
+        self.inner.port.leave(Pending::Done { sent: sent_before, then });
+    }
+
+    /// Sets what is called, on the device thread, each time a message has run, with the number that have. The first call
+    /// wins; whether it is this one. The hook must not hold a handle of this session, or the session is never closed.
+    pub fn on_executed(&self, hook: ExecutedHook) -> bool {
+        self.inner.port.on_executed(hook)
+    }
+
+    /// What this session has done so far. Memory is its own where it has a limit of its own, else the worker's.
+    pub fn stats(&self) -> WorkerStats {
+        self.inner.port.stats()
+    }
+
+    /// Gives cached memory back to the system, after everything sent so far.
+    pub fn trim(&self) {
+        self.inner.port.post(Queued::new(Message::Trim, Vec::new()));
+    }
+
+    /// Sets what is called when the worker has been dry for 2 ms; see [`IdleHook`]. The hook runs on the device thread
+    /// and may send. It must not hold a handle of this session, or the session is never closed.
+    pub fn set_idle_hook(&self, hook: IdleHook) {
+        self.inner.port.set_idle_hook(hook);
+    }
+
+    /// To be called when the first instruction of a window is recorded: the worker may have stopped asking for
+    /// such instructions. One load unless it has.
+    #[inline]
+    pub fn wake_if_sleeping(&self) {
+        if self.inner.signals.sleeping.load(Relaxed) {
+            self.inner.port.wake();
+        }
+    }
+
+    /// Makes a worker that has nothing to do ask the idle hooks again.
+    pub fn wake(&self) {
+        self.inner.port.wake();
+    }
+
+    /// Whether everything sent has run and the device thread is parked.
+    pub fn is_idle(&self) -> bool {
+        self.inner.port.is_idle()
+    }
+
+    /// Ends the session: its values and what waits are dropped, readers get [`ReadError::Stopped`]. A plan that is
+    /// running ends as it would; nobody sees what it gives.
+    pub fn close(&self) {
+        self.inner.port.close();
+    }
+}
