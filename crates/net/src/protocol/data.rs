@@ -1,0 +1,89 @@
+//! Client and worker, worker and worker: what carries tensors.
+
+use gt_ir::{Failure, TensorId, TensorType};
+
+use super::wire::messages;
+
+messages! {
+    /// To a worker.
+    pub enum DataRequest<'a> {
+        /// The first message of a client.
+        1 => Attach {
+            /// Its session.
+            session: u64,
+            /// That it is the client's.
+            secret: &'a [u8],
+        },
+        /// The payload of an upload, as the body.
+        2 => Upload {
+            /// The value it becomes.
+            id: TensorId,
+        },
+        /// The first message of another worker.
+        3 => AttachPeer {
+            /// What the server gave to all of the group.
+            peer_secret: &'a [u8],
+            /// Of the group.
+            generation: u64,
+        },
+        /// A value that moves, as the body.
+        4 => Transfer {
+            /// Whose.
+            session: u64,
+            /// Which.
+            id: TensorId,
+            /// What it is, or why it does not come.
+            value: Result<TensorType, Failure>,
+            /// Of the group.
+            generation: u64,
+        },
+        /// Wants an echo of the body, for `gt bench net`.
+        5 => Echo {
+            /// The answer's name.
+            request: u64,
+        },
+    }
+}
+
+messages! {
+    /// What came of a read, a synchronize or a question.
+    #[allow(missing_docs)]
+    pub enum ReadAnswer<'a> {
+        /// The value; its bytes are here, or the body.
+        1 => Value { ty: TensorType, bytes: Option<&'a [u8]> },
+        /// It is poisoned, or a write was skipped.
+        2 => Failed { failure: Failure },
+        /// Everything before has run.
+        3 => Done {},
+        /// What the worker has done for the session, as JSON.
+        4 => Stats { json: String },
+    }
+}
+
+messages! {
+    /// From a worker.
+    #[allow(missing_docs)]
+    pub enum DataReply<'a> {
+        /// The client may send payloads and will get answers here.
+        1 => Attached {},
+        /// It may not.
+        2 => Refused { reason: String },
+        /// To a read, a synchronize, a question for statistics.
+        3 => Answer { request: u64, answer: ReadAnswer<'a> },
+        /// The body comes back.
+        4 => Echo { request: u64 },
+    }
+}
+
+impl<'a> super::Wire<'a> for Result<TensorType, Failure> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_ok().put(out);
+        match self {
+            Ok(ty) => ty.put(out),
+            Err(failure) => failure.put(out),
+        }
+    }
+    fn get(r: &mut gt_ir::codec::Reader<'a>) -> Result<Self, gt_ir::OpError> {
+        Ok(if bool::get(r)? { Ok(super::Wire::get(r)?) } else { Err(super::Wire::get(r)?) })
+    }
+}

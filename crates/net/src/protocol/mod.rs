@@ -1,0 +1,25 @@
+//! What GT's processes say to each other: closed sets of messages, one file for each pair of speakers.
+//!
+//! | file | who speaks |
+//! |---|---|
+//! | `session.rs` | client and server |
+//! | `worker.rs` | server and worker |
+//! | `data.rs` | client and worker, worker and worker |
+//! | `stream.rs` | client to worker, through the server, which does not look inside |
+//!
+//! PROTO-1: decoding never panics and allocates no more than the bytes at hand allow (CODEC-1).
+//! PROTO-2: `decode(encode(m)) == m`; a message with bytes left over is refused.
+//! PROTO-3: what a server only passes on is lent, never copied into a message of its own kind.
+
+mod data;
+mod failure;
+mod session;
+mod stream;
+mod wire;
+mod worker;
+
+pub use data::{DataReply, DataRequest, ReadAnswer};
+pub use session::{FromServer, Refusal, Resume, ToServer, WorkerInfo};
+pub use stream::StreamMessage;
+pub use wire::{Wire, decode, encode};
+pub use worker::{FromWorker, ToWorker};

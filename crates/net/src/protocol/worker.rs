@@ -1,0 +1,126 @@
+//! Server and worker.
+
+use gt_ir::{Failure, TensorId};
+
+use super::session::{Refusal, WorkerInfo};
+use super::wire::messages;
+
+messages! {
+    /// From a worker to its server.
+    pub enum FromWorker<'a> {
+        /// The first message: who it is and what it has.
+        1 => Join {
+            /// What the server asks for beyond loopback.
+            token: &'a [u8],
+            /// Index and name are wishes; the server decides. An empty name leaves it to the server.
+            info: WorkerInfo,
+            /// What shows that it was here before and still holds what it held; empty for a new one.
+            secret: Box<[u8]>,
+            /// For each session that it holds: how many messages it has received.
+            sessions: Vec<(u64, u64)>,
+        },
+        /// Messages of a session below this number have been executed.
+        2 => Executed {
+            /// Whose.
+            session: u64,
+            /// The number.
+            executed: u64,
+        },
+        /// A template is not there any more.
+        3 => NeedTemplate {
+            /// Whose.
+            session: u64,
+            /// Which.
+            digest: u128,
+        },
+        /// A session sent what cannot be read; it is closed.
+        4 => Broken {
+            /// Which.
+            session: u64,
+            /// How.
+            reason: String,
+        },
+        /// How it is doing.
+        5 => Load {
+            /// Nanoseconds of work so far.
+            busy_ns: u64,
+            /// Bytes held.
+            live_bytes: u64,
+            /// Instructions so far.
+            instructions: u64,
+        },
+        /// It leaves, and says so.
+        6 => Goodbye {},
+    }
+}
+
+messages! {
+    /// From the server to a worker.
+    pub enum ToWorker<'a> {
+        /// It belongs to the group.
+        1 => Joined {
+            /// Its name.
+            id: String,
+            /// Its place.
+            index: u32,
+            /// What it shows when it comes back.
+            secret: Box<[u8]>,
+            /// What it shows to other workers.
+            peer_secret: Box<[u8]>,
+        },
+        /// It does not.
+        2 => Refused {
+            /// Why.
+            why: Refusal,
+        },
+        /// A session will live here.
+        3 => Open {
+            /// Its number.
+            session: u64,
+            /// What its client shows.
+            secret: Box<[u8]>,
+            /// The variables that belong to it.
+            variables: Vec<(String, String)>,
+            /// The most it may hold; 0 for no limit of its own.
+            max_memory: u64,
+            /// The first message that comes here.
+            from: u64,
+            /// Set when what it had elsewhere is lost: what to say of values that are not here.
+            lost: Option<Failure>,
+        },
+        /// The next message of a session's stream.
+        4 => Stream {
+            /// Whose.
+            session: u64,
+            /// Its number.
+            seq: u64,
+            /// See [`super::StreamMessage`].
+            message: &'a [u8],
+        },
+        /// A session is over.
+        5 => Close {
+            /// Which.
+            session: u64,
+        },
+        /// A value goes to another worker, when everything before has run.
+        6 => Move {
+            /// Whose.
+            session: u64,
+            /// Which.
+            id: TensorId,
+            /// Where it goes.
+            to: WorkerInfo,
+            /// Of the group: an older one is refused there.
+            generation: u64,
+        },
+        /// A value comes from another worker; what follows waits for it.
+        7 => Expect {
+            /// Whose.
+            session: u64,
+            /// Which.
+            id: TensorId,
+            /// Of the group.
+            generation: u64,
+        },
+    }
+}
