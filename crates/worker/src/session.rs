@@ -78,7 +78,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn finish(self: &Arc<Self>) {
         let (done, answers) = self.table.finish();
         answers.into_iter().for_each(|answer| self.answer(answer));
-        if let Some(hook) = self.executed.get() {
+        if let (Some(done), Some(hook)) = (done, self.executed.get()) {
             guarded(|| hook(done));
         }
     }
