@@ -96,8 +96,12 @@ impl<B: Buffer> Session<B> {
         }
     }
 
-    /// Counts a failure that arose here, and says so where somebody listens.
+    /// Counts a failure that arose here, and says so where somebody listens. What a window misses because its session was
+    /// closed meanwhile is none.
     pub(crate) fn report(&self, failure: &Failure) {
+        if self.table.lock().stopped {
+            return;
+        }
         Counters::add(&self.counters.failures, 1);
         self.worker.debug.print(|| format!("failure: {failure}"));
         if let Some(journal) = &self.journal {
