@@ -22,6 +22,7 @@ mod limits;
 mod listener;
 mod outgoing;
 mod pair;
+pub mod protocol;
 mod reactor;
 mod receiver;
 mod segment;
