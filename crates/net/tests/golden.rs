@@ -1,4 +1,4 @@
-//! The wire types, as checked-in text (PROTOCOL-4).
+//! The wire types, as checked-in text (PROTOCOL-5).
 
 /// When this fails, peers of the last release do not understand this one: raise `VERSION`, then `make golden`.
 #[test]

@@ -1,6 +1,7 @@
-//! The messages: PROTOCOL-1 to PROTOCOL-3, for every kind.
+//! The messages: PROTOCOL-1 to PROTOCOL-4, for every kind.
 
 use gt_ir::{DType, Failure, FailureKind, SiteId, TensorId, TensorType};
+use gt_net::Secret;
 use gt_net::protocol::*;
 use proptest::prelude::*;
 
@@ -44,19 +45,23 @@ fn reads() -> Vec<ReadRequest> {
 
 const SECRET: &str = "0123456789abcdef";
 
+fn secret() -> Secret {
+    Secret::from_bytes(SECRET.as_bytes())
+}
+
 fn client_to_server() -> Vec<ClientToServer<'static>> {
-    let resume = Some(Resume { session: 7, secret: SECRET.into(), received: 12 });
+    let resume = Some(Resume { session: 7, secret: secret(), received: 12 });
     vec![
         ClientToServer::Hello {
             release: "0.1.0".into(),
-            token: b"open sesame",
+            token: secret(),
             name: "host 4711 train.py".into(),
             variables: variables(),
             resume,
         },
         ClientToServer::Hello {
             release: String::new(),
-            token: b"",
+            token: Secret::none(),
             name: String::new(),
             variables: vec![],
             resume: None,
@@ -73,10 +78,10 @@ fn server_to_client() -> Vec<ServerToClient<'static>> {
         ServerToClient::Welcome {
             release: "0.1.0".into(),
             session: 9,
-            secret: SECRET.into(),
+            secret: secret(),
             workers: vec![worker(), WorkerInfo { index: 4, ..worker() }],
             home: 3,
-            data_token: SECRET.into(),
+            data_token: secret(),
             limits: limits(),
             resumed_from: Some(55),
         },
@@ -97,11 +102,11 @@ fn server_to_worker() -> Vec<ServerToWorker<'static>> {
             index: 0,
             id: "worker_0".into(),
             generation: 2,
-            peer_token: SECRET.into(),
+            peer_token: secret(),
             heartbeat_ms: 500,
         },
         ServerToWorker::Refused { kind: RefusalKind::Name {}, text: "there is one".into() },
-        ServerToWorker::SessionOpen { session: 1, data_token: SECRET.into(), variables: variables(), limits: limits() },
+        ServerToWorker::SessionOpen { session: 1, data_token: secret(), variables: variables(), limits: limits() },
         ServerToWorker::SessionClose { session: 1 },
         ServerToWorker::Stream { session: 1, seq: 2, message: b"forwarded as it came" },
         ServerToWorker::Move { session: 1, id: TensorId(5), to: 1, address: "unix:/w1".into(), generation: 2 },
@@ -114,7 +119,7 @@ fn worker_to_server() -> Vec<WorkerToServer<'static>> {
     vec![
         WorkerToServer::Join {
             release: "0.1.0".into(),
-            token: b"t",
+            token: secret(),
             id: String::new(),
             engine: "cuda".into(),
             threads: 1,
@@ -140,10 +145,10 @@ fn stream() -> Vec<StreamMessage<'static>> {
     ]
 }
 
-fn data() -> Vec<DataMessage<'static>> {
+fn data() -> Vec<DataMessage> {
     let ty = TensorType::new(DType::I64, &[2, 0, 3]);
     vec![
-        DataMessage::Hello { session: 5, data_token: SECRET.as_bytes() },
+        DataMessage::Hello { session: 5, data_token: secret() },
         DataMessage::Ready {},
         DataMessage::Upload { id: TensorId::new(0, 1) },
         DataMessage::Answer { request: 1, outcome: Outcome::Done {} },
@@ -152,10 +157,10 @@ fn data() -> Vec<DataMessage<'static>> {
     ]
 }
 
-fn peer() -> Vec<PeerMessage<'static>> {
+fn peer() -> Vec<PeerMessage> {
     let ty = TensorType::new(DType::F16, &[7]);
     vec![
-        PeerMessage::Hello { worker: 1, token: SECRET.as_bytes(), generation: 3 },
+        PeerMessage::Hello { worker: 1, token: secret(), generation: 3 },
         PeerMessage::Transfer { session: 1, id: TensorId(9), ty, generation: 3 },
         PeerMessage::Failed { session: 1, id: TensorId(9), failure: failure(), generation: 3 },
     ]
@@ -243,6 +248,21 @@ fn windows_are_borrowed_from_the_bytes_that_came() {
     let Ok(ServerToWorker::Stream { message, .. }) = ServerToWorker::decode(&forwarded) else { panic!("another") };
     let Ok(StreamMessage::Send { window: arrived, .. }) = StreamMessage::decode(message) else { panic!("another") };
     assert_eq!(arrived, window);
+}
+
+#[test]
+fn no_secret_is_printed() {
+    let printed = format!(
+        "{:?}{:?}{:?}{:?}{:?}{:?}",
+        client_to_server(),
+        server_to_client(),
+        server_to_worker(),
+        worker_to_server(),
+        data(),
+        peer()
+    );
+    assert!(printed.contains("Secret(***)"));
+    assert!(!printed.contains(SECRET) && !printed.contains(&format!("{:?}", SECRET.as_bytes())));
 }
 
 proptest! {

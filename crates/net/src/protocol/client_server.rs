@@ -4,6 +4,7 @@ use gt_ir::{Digest, Failure};
 
 use super::field::wire_enum;
 use super::session::{RefusalKind, Resume, SessionLimits, Variable, WorkerInfo};
+use crate::Secret;
 
 wire_enum! {
     /// What a client says to its server.
@@ -13,7 +14,7 @@ wire_enum! {
             /// The client's release, for people.
             release: String,
             /// The server's token; empty where none is asked for.
-            token: &'a [u8],
+            token: Secret,
             /// Who it is, for people: host, process, script.
             name: String,
             /// The variables of the session.
@@ -53,13 +54,13 @@ wire_enum! {
             /// Its number.
             session: u64,
             /// What takes it up again.
-            secret: String,
+            secret: Secret,
             /// The workers it may use.
             workers: Vec<WorkerInfo>,
             /// The one where its unplaced work runs.
             home: u32,
             /// What opens data connections to the workers.
-            data_token: String,
+            data_token: Secret,
             /// What it may use.
             limits: SessionLimits,
             /// How many of its numbered messages the server has: the rest is sent again. None for a new session.

@@ -3,16 +3,17 @@
 use gt_ir::{Failure, TensorId, TensorType};
 
 use super::field::wire_enum;
+use crate::Secret;
 
 wire_enum! {
     /// What a client and a worker say to each other.
-    pub enum DataMessage<'a> {
+    pub enum DataMessage {
         /// The client's first message.
         1 = Hello {
             /// Its session.
             session: u64,
             /// What the server gave it for this.
-            data_token: &'a [u8],
+            data_token: Secret,
         },
         /// The worker's answer to it.
         2 = Ready {},
@@ -51,13 +52,13 @@ wire_enum! {
 
 wire_enum! {
     /// What workers say to each other.
-    pub enum PeerMessage<'a> {
+    pub enum PeerMessage {
         /// The first message of the one that connects.
         1 = Hello {
             /// Its number.
             worker: u32,
             /// What the server gave all of them for this.
-            token: &'a [u8],
+            token: Secret,
             /// The group's generation.
             generation: u64,
         },

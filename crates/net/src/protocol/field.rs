@@ -3,6 +3,8 @@
 use gt_ir::codec::{Reader, put_varint};
 use gt_ir::{OpError, TensorId};
 
+use crate::Secret;
+
 /// Something that can be part of a message. What is read may borrow from the bytes it was read from.
 pub(crate) trait Field<'a>: Sized {
     /// What [`super::wire_types`] calls it.
@@ -204,6 +206,16 @@ impl<'a> Field<'a> for String {
         let bytes = <&[u8]>::decode(r)?;
         let text = std::str::from_utf8(bytes).map_err(|_| OpError::malformed("a text is not UTF-8"))?;
         Ok(text.to_string())
+    }
+}
+
+impl<'a> Field<'a> for Secret {
+    const NAME: &'static str = "secret";
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.as_bytes().encode(out);
+    }
+    fn decode(r: &mut Reader<'a>) -> Result<Self, OpError> {
+        <&[u8]>::decode(r).map(Secret::from_bytes)
     }
 }
 

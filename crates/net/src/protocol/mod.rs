@@ -8,7 +8,8 @@
 //! PROTOCOL-1: decoding never panics, reads every byte or refuses, and allocates no more than the bytes that came justify.
 //! PROTOCOL-2: `decode(encode(m)) == m` for every message.
 //! PROTOCOL-3: a window travels as bytes that only its worker decodes: the server forwards them as they came.
-//! PROTOCOL-4: what is declared here is what is on the wire. [`wire_types`] prints it, a test holds it to the checked-in
+//! PROTOCOL-4: no secret is seen when a message is printed.
+//! PROTOCOL-5: what is declared here is what is on the wire. [`wire_types`] prints it, a test holds it to the checked-in
 //!             text, and whoever changes it changes [`crate::VERSION`].
 
 mod client_server;
@@ -36,8 +37,8 @@ pub fn wire_types() -> String {
         <ServerToWorker<'_> as Message>::declare,
         <WorkerToServer<'_> as Message>::declare,
         <StreamMessage<'_> as Message>::declare,
-        <DataMessage<'_> as Message>::declare,
-        <PeerMessage<'_> as Message>::declare,
+        <DataMessage as Message>::declare,
+        <PeerMessage as Message>::declare,
         <Outcome as Message>::declare,
         <RefusalKind as Message>::declare,
         <Resume as Message>::declare,

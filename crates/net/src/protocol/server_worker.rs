@@ -4,6 +4,7 @@ use gt_ir::{Digest, TensorId};
 
 use super::field::wire_enum;
 use super::session::{RefusalKind, SessionInventory, SessionLimits, Variable};
+use crate::Secret;
 
 wire_enum! {
     /// What a server says to a worker.
@@ -17,7 +18,7 @@ wire_enum! {
             /// The group's generation: messages of older ones are refused.
             generation: u64,
             /// What workers show each other.
-            peer_token: String,
+            peer_token: Secret,
             /// How often the worker should show that it lives.
             heartbeat_ms: u32,
         },
@@ -33,7 +34,7 @@ wire_enum! {
             /// Its number.
             session: u64,
             /// What its client shows when it opens a data connection.
-            data_token: String,
+            data_token: Secret,
             /// Its variables.
             variables: Vec<Variable>,
             /// What it may use.
@@ -84,7 +85,7 @@ wire_enum! {
             /// The worker's release, for people.
             release: String,
             /// The server's token; empty where none is asked for.
-            token: &'a [u8],
+            token: Secret,
             /// The name it would like; empty for the next free one.
             id: String,
             /// What it runs on: `cpu`, `cuda`, `reference`.

@@ -1,6 +1,7 @@
 //! What several messages speak of: sessions and workers.
 
 use super::field::{wire_enum, wire_struct};
+use crate::Secret;
 
 wire_struct! {
     /// A variable that belongs to a session.
@@ -18,7 +19,7 @@ wire_struct! {
         /// Which session.
         session: u64,
         /// The secret it was given with the session.
-        secret: String,
+        secret: Secret,
         /// How many of the server's numbered messages it has received.
         received: u64,
     }
