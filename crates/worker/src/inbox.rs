@@ -3,8 +3,8 @@
 //! INBOX-1: messages leave in the order they came. One that misses a payload holds up those behind it, nobody else.
 //! INBOX-2: a payload waits for its message, or the message for it, whichever comes first. It is used by the first message
 //! that names it; the same one supplied twice before that is one.
-//! INBOX-3: payloads that are waiting never take more than the credits for bytes, or than what queued messages have named
-//! if that is more.
+//! INBOX-3: payloads that are waiting never take more than what queued messages have named and the credits for bytes
+//! together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Inbox {
             return Ok(());
         }
         let len_bytes = supply.as_ref().map_or(0, |bytes| bytes.len());
-        let limit_bytes = self.limit.bytes.max(self.named_bytes);
+        let limit_bytes = self.limit.bytes.saturating_add(self.named_bytes);
         if len_bytes > limit_bytes.saturating_sub(self.held_bytes) {
             return Err(Oversupplied { len_bytes, held_bytes: self.held_bytes, limit_bytes });
         }

@@ -25,6 +25,7 @@ mod inbox;
 mod journal;
 mod launch;
 mod parts;
+mod places;
 mod planner;
 mod queue;
 mod refuse;
