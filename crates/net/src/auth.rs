@@ -29,6 +29,11 @@ impl Secret {
         Ok(Secret(text.into_bytes().into()))
     }
 
+    /// A secret that another process gave to this one.
+    pub fn from_bytes(bytes: &[u8]) -> Secret {
+        Secret(bytes.into())
+    }
+
     /// A secret as a user wrote it; white space around it is not part of it.
     pub fn from_text(what: &str, text: &str) -> Result<Secret, NetError> {
         let wrong = |reason: String| NetError::Credentials { what: what.to_string(), reason };

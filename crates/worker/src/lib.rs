@@ -14,6 +14,7 @@
 
 mod answers;
 mod attached;
+mod bereft;
 mod config;
 mod copier;
 mod device;
@@ -49,4 +50,4 @@ pub use sequences::Sequence;
 pub use session::ExecutedHook;
 pub use session_handle::SessionHandle;
 pub use shared::IdleHook;
-pub use stats::WorkerStats;
+pub use stats::{Load, WorkerStats};

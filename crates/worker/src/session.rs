@@ -49,7 +49,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn new(key: SessionKey, config: SessionConfig, worker: Arc<Shared>) -> Self {
         Session {
             key,
-            table: Table::new(worker.name.clone()),
+            table: Table::new(worker.name.clone(), config.lost.clone()),
             counters: Counters::default(),
             sequences: Mutex::default(),
             journal: worker.log.clone().map(|log| Journal::new(log, &worker.name, &config)),

@@ -12,7 +12,7 @@ use crate::shared::Shared;
 /// What one or several sessions did.
 #[derive(Clone, Default)]
 pub(crate) struct Totals {
-    counts: CounterSnapshot,
+    pub(crate) counts: CounterSnapshot,
     sequences: Sequences,
     live_tensors: u64,
     hot_threshold: u64,
@@ -62,6 +62,17 @@ impl Totals {
             top_sequences: sequences.top(10),
         }
     }
+}
+
+/// How busy a worker is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Nanoseconds of work so far.
+    pub busy_ns: u64,
+    /// Bytes held when the last window finished.
+    pub live_bytes: u64,
+    /// Instructions so far.
+    pub instructions: u64,
 }
 
 /// What a worker, or one session of it, has done so far.
