@@ -163,7 +163,10 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
     }
 
     fn close(&self) {
-        self.queue.close(&self.session);
+        let was_open = self.queue.close(&self.session);
         self.session.stop();
+        if was_open {
+            self.queue.closed(&self.session);
+        }
     }
 }

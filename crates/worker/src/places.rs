@@ -81,10 +81,16 @@ impl<B: Buffer> Places<B> {
         let place = self.get(key)?;
         place.closed = true;
         let inbox = std::mem::replace(&mut place.inbox, Inbox::new(Credits::default()));
-        let (hook, session) = (place.idle_hook.take(), place.session.clone());
+        let hook = place.idle_hook.take();
         self.turns.close(key);
-        self.closing.push(session);
         Some((inbox, hook))
+    }
+
+    /// A session that takes no more has dropped its values: the device thread may forget it.
+    pub(crate) fn closed(&mut self, session: &Arc<Session<B>>) {
+        if self.places.contains_key(&session.key) {
+            self.closing.push(session.clone());
+        }
     }
 
     /// Forgets a closed session, but not what it did.

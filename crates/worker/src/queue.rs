@@ -91,13 +91,19 @@ impl<B: Buffer> Queue<B> {
         (session, !state.stopping)
     }
 
-    /// Takes no more of a session: drops what waits, tells the device thread.
-    pub(crate) fn close(&self, session: &Session<B>) {
-        let mut state = self.state.lock();
-        let waited = state.places.close(session.key);
-        self.tell_device(state);
+    /// Takes no more of a session, and drops what waits; whether it took something before.
+    pub(crate) fn close(&self, session: &Session<B>) -> bool {
+        let waited = self.state.lock().places.close(session.key);
         session.room.notify_all();
-        drop(waited);
+        waited.is_some()
+    }
+
+    /// Tells the device thread of a session that takes no more, once its values are dropped: then it finds their memory
+    /// free.
+    pub(crate) fn closed(&self, session: &Arc<Session<B>>) {
+        let mut state = self.state.lock();
+        state.places.closed(session);
+        self.tell_device(state);
     }
 
     /// Forgets a closed session, but not what it did.

@@ -104,8 +104,7 @@ fn turns_of<E: Engine>(make: impl FnOnce() -> E + Send + 'static, gate: &Gate) -
     }
     gate.open();
     light.synchronize(&never).unwrap();
-    let order = order.lock().clone();
-    order
+    order.lock().clone()
 }
 
 #[test]
