@@ -14,16 +14,17 @@ use crate::inbox::Lost;
 use crate::table::TableState;
 
 /// Why a value from outside the window cannot be planned with, if so.
-fn why_not<B: Buffer>(state: &TableState<B>, id: TensorId, lost: &Arc<Failure>) -> Option<Arc<Failure>> {
+fn why_not<B: Buffer>(state: &TableState<B>, id: TensorId) -> Option<Arc<Failure>> {
     match state.get(id) {
         Some(entry) if entry.ty.is_some() => None,
-        Some(entry) => Some(entry.value.as_ref().err().cloned().unwrap_or_else(|| lost.clone())),
-        None => Some(lost.clone()),
+        Some(entry) => entry.value.as_ref().err().cloned(),
+        // A session that lost nothing has no business with it: who plans the window refuses it.
+        None => state.lost.clone(),
     }
 }
 
 /// The instructions that cannot run, ascending; changes writes that can (BEREFT-2).
-pub(crate) fn find<B: Buffer>(state: &TableState<B>, window: &mut Window, lost: &Arc<Failure>) -> Vec<Lost> {
+pub(crate) fn find<B: Buffer>(state: &TableState<B>, window: &mut Window) -> Vec<Lost> {
     let first = window.instrs.first().and_then(|instr| instr.outs.first()).map_or(0, |id| id.0);
     let mut defined = 0u64;
     // What was taken out, or is not here, and why.
@@ -34,7 +35,7 @@ pub(crate) fn find<B: Buffer>(state: &TableState<B>, window: &mut Window, lost: 
             let inside = id.0.wrapping_sub(first) < defined;
             if !inside
                 && !gone.contains_key(&id)
-                && let Some(failure) = why_not(state, id, lost)
+                && let Some(failure) = why_not(state, id)
             {
                 gone.insert(id, failure);
             }

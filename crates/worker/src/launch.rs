@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gt_engine::{Buffer, Engine, Run, Value};
@@ -42,8 +43,8 @@ impl<E: Engine> Device<E> {
         if let Some(journal) = &session.journal {
             journal.received(&window);
         }
-        if let Some(failure) = &session.config.lost {
-            self.take_out_bereft(&session, &mut window, &mut lost, failure);
+        if session.bereft.load(Relaxed) {
+            self.take_out_bereft(&session, &mut window, &mut lost);
         }
         let finished = Finished { credits, frees: Vec::new() };
         let limit = session.config.batch_limit.map(|limit| limit.max(1));
@@ -61,19 +62,13 @@ impl<E: Engine> Device<E> {
     }
 
     /// Adds the instructions that depend on values the session has lost.
-    fn take_out_bereft(
-        &mut self,
-        session: &Arc<Session<E::Buffer>>,
-        window: &mut Window,
-        lost: &mut Vec<Lost>,
-        failure: &Arc<Failure>,
-    ) {
+    fn take_out_bereft(&mut self, session: &Arc<Session<E::Buffer>>, window: &mut Window, lost: &mut Vec<Lost>) {
         if bereft::is_whole(&session.table.lock(), window) {
             return;
         }
         // An asynchronous engine may not have published what the window reads.
         self.drain();
-        let mut found = bereft::find(&session.table.lock(), window, failure);
+        let mut found = bereft::find(&session.table.lock(), window);
         lost.retain(|upload| found.iter().all(|bereft| bereft.instr != upload.instr));
         lost.append(&mut found);
         lost.sort_by_key(|lost| lost.instr);

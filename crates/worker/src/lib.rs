@@ -31,6 +31,7 @@ mod planner;
 mod queue;
 mod refuse;
 mod sequences;
+pub mod serve;
 mod session;
 mod session_handle;
 mod shared;

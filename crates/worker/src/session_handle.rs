@@ -95,6 +95,12 @@ impl SessionHandle {
         self.define(id, ty, site, Vec::new(), vec![(0, id)]);
     }
 
+    /// Defines a value that failed elsewhere, in stream order, of which not even the type is known: what is sent later fails
+    /// where it depends on it.
+    pub fn poison(&self, id: TensorId, failure: Failure) {
+        self.inner.port.post(Queued::new(Message::Poison(id, Arc::new(failure)), Vec::new()));
+    }
+
     fn define(&self, id: TensorId, ty: TensorType, site: SiteId, uploads: Vec<Payload>, missing: Vec<Missing>) {
         // An upload in all but name: planned, charged and poisoned like one.
         let instr = Instr {
