@@ -203,14 +203,17 @@ impl Hosted {
                 steps.executed.gave(stream, 0, 0);
             }
             Step::Read { request, id } => {
+                outlet.owe();
                 self.handle.read_then(id, sent, Box::new(move |value| outlet.value(request, value)));
                 steps.executed.passed(stream);
             }
             Step::Synchronize { request } => {
+                outlet.owe();
                 self.handle.synchronize_then(sent, Box::new(move |result| outlet.done(request, result)));
                 steps.executed.passed(stream);
             }
             Step::Stats { request } => {
+                outlet.owe();
                 outlet.answer(request, ReadAnswer::Stats { json: self.handle.stats().to_json() }, None);
                 steps.executed.passed(stream);
             }
@@ -258,9 +261,9 @@ impl Hosted {
         }
     }
 
-    /// Whether everything that came has run.
+    /// Whether everything that came has run, and been answered.
     pub(super) fn is_dry(&self) -> bool {
-        self.steps.lock().is_dry() && self.reading.lock().awaited().is_none()
+        self.reading.lock().awaited().is_none() && self.steps.lock().is_dry() && self.outlet.is_even()
     }
 
     /// A payload of its client.

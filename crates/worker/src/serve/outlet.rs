@@ -44,6 +44,8 @@ struct State {
     closed: bool,
     /// More waits than may: nothing more is kept.
     overfull: bool,
+    /// Questions without an answer.
+    owed: u64,
 }
 
 /// One session's way out.
@@ -86,6 +88,17 @@ impl Outlet {
         flush(&mut self.state.lock());
     }
 
+    /// A question was asked, and will be answered.
+    pub(super) fn owe(&self) {
+        self.state.lock().owed += 1;
+    }
+
+    /// Whether every question has been answered, and the answers are on their way.
+    pub(super) fn is_even(&self) -> bool {
+        let state = self.state.lock();
+        state.owed == 0 && state.waiting.is_empty()
+    }
+
     /// Says what came of a read.
     pub(super) fn value(&self, request: u64, value: Result<HostTensor, ReadError>) {
         match value {
@@ -112,6 +125,7 @@ impl Outlet {
     pub(super) fn answer(&self, request: u64, answer: ReadAnswer<'_>, body: Option<Bytes>) {
         let waiting = Waiting { head: encode(&DataReply::Answer { request, answer }), body };
         let mut state = self.state.lock();
+        state.owed = state.owed.saturating_sub(1);
         if state.closed || state.overfull {
             return;
         }
