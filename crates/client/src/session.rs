@@ -145,7 +145,7 @@ pub fn interrupted() -> bool {
 }
 
 /// An error of the link, with source lines resolved.
-pub(crate) fn wait_error(e: WaitError) -> Error {
+pub fn wait_error(e: WaitError) -> Error {
     match e {
         WaitError::Interrupted => Error::Interrupted,
         WaitError::Failed(failure) => failed(failure),

@@ -29,7 +29,12 @@ impl Secret {
         Ok(Secret(text.into_bytes().into()))
     }
 
-    /// A secret that another process gave to this one.
+    /// For where none is asked for. It matches nothing but itself.
+    pub fn none() -> Secret {
+        Secret(Box::default())
+    }
+
+    /// What somebody presented, or what was given to this process: taken as it is.
     pub fn from_bytes(bytes: &[u8]) -> Secret {
         Secret(bytes.into())
     }
@@ -66,6 +71,13 @@ impl Secret {
     pub fn matches(&self, presented: &[u8]) -> bool {
         let (ours, theirs) = (digest(&SHA256, &self.0), digest(&SHA256, presented));
         ours.as_ref().ct_eq(theirs.as_ref()).into()
+    }
+}
+
+/// AUTH-1.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        self.matches(&other.0)
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) trait SessionPort: Send + Sync {
     fn wake(&self);
     fn is_idle(&self) -> bool;
     fn stats(&self) -> WorkerStats;
+    fn values(&self) -> Vec<TensorId>;
     fn close(&self);
 }
 
@@ -160,6 +161,10 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
             None => *self.session.worker.memory.lock(),
         };
         totals.stats(&self.session.worker, memory, 1)
+    }
+
+    fn values(&self) -> Vec<TensorId> {
+        self.session.table.ids()
     }
 
     fn close(&self) {

@@ -37,6 +37,7 @@ mod session_handle;
 mod shared;
 mod sink;
 mod stats;
+mod stats_text;
 mod table;
 mod turns;
 mod waits;

@@ -241,6 +241,13 @@ impl<B: Buffer> Table<B> {
         answers
     }
 
+    /// The names of all values, ascending.
+    pub(crate) fn ids(&self) -> Vec<TensorId> {
+        let mut ids: Vec<TensorId> = self.state.lock().entries.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().entries.len()
