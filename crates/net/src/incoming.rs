@@ -17,7 +17,7 @@ use crate::frame::{FEATURE_SEGMENTS, Frame};
 use crate::outgoing::{MAX_OPEN_BODIES, State};
 use crate::receiver::Receiver;
 use crate::segment::{MAX_SEGMENTS, Segment};
-use crate::socket::{Family, Moved, Socket};
+use crate::socket::{Moved, Socket};
 use crate::{Connection, NetError, Result};
 
 /// What a turn of reading left behind.
@@ -36,6 +36,8 @@ pub(crate) struct Incoming {
     descriptors: VecDeque<OwnedFd>,
     receiver: Option<Box<dyn Receiver>>,
     pub(crate) opened: bool,
+    /// The other side has ended its stream: this was the last edge, and only a read to the end finds the end.
+    pub(crate) read_to_end: bool,
     /// Nothing more is delivered; what the other side releases and asks is still seen to.
     pub(crate) muted: bool,
 }
@@ -49,6 +51,7 @@ impl Incoming {
             descriptors: VecDeque::new(),
             receiver: Some(receiver),
             opened: false,
+            read_to_end: false,
             muted: false,
         }
     }
@@ -56,19 +59,17 @@ impl Incoming {
     /// Reads until the socket is empty or the budget is spent, and delivers what has become whole.
     pub(crate) fn read(&mut self, channel: &Channel, socket: &Socket, connection: &Connection) -> Result<Progress> {
         let mut budget = 16;
+        let encrypted = channel.lock().tls.is_some();
         loop {
             let space = self.decoder.space();
             let room = space.len();
             let descriptors = self.descriptors.len();
-            let moved = {
-                let mut out = channel.lock();
-                match out.tls.as_mut() {
+            let moved = match encrypted.then(|| channel.lock()) {
+                Some(mut out) => match out.tls.as_mut() {
                     Some(tls) => tls.receive(socket, space)?,
-                    None => {
-                        drop(out);
-                        socket.receive(space, &mut self.descriptors)?
-                    }
-                }
+                    None => return Ok(Progress::Drained),
+                },
+                None => socket.receive(space, &mut self.descriptors)?,
             };
             let n = match moved {
                 Moved::WouldBlock => return Ok(Progress::Drained),
@@ -79,11 +80,9 @@ impl Incoming {
             channel.heard();
             self.frames(channel, connection)?;
             // A stream socket that gave less than there was room for is empty, except that a read ends where a descriptor
-            // was passed; TLS gives one record at a time.
-            if n < room && socket.family == Family::Tcp && channel.lock().tls.is_none() {
-                return Ok(Progress::Drained);
-            }
-            if n < room && socket.family == Family::Unix && self.descriptors.len() == descriptors {
+            // was passed, and that TLS gives one record at a time.
+            let whole = self.descriptors.len() == descriptors && !encrypted && !self.read_to_end;
+            if n < room && whole {
                 return Ok(Progress::Drained);
             }
             budget -= 1;
@@ -120,6 +119,8 @@ impl Incoming {
                         channel.notify();
                     }
                 }
+                Frame::Close { reason: "" } => return Err(NetError::Closed),
+                Frame::Close { reason } => return Err(NetError::Refused { reason: reason.to_string() }),
                 _ if !self.opened => return Err(NetError::malformed("a message came before the introduction")),
                 Frame::Head(head) => deliver(&mut self.receiver, self.muted, |r| r.message(connection, head, None))?,
                 Frame::Open { stream, len, head } => {
@@ -163,8 +164,6 @@ impl Incoming {
                 }
                 Frame::Ping(number) => channel.pong(number),
                 Frame::Pong(number) => channel.note_pong(number),
-                Frame::Close { reason: "" } => return Err(NetError::Closed),
-                Frame::Close { reason } => return Err(NetError::Refused { reason: reason.to_string() }),
             }
         }
     }

@@ -9,6 +9,7 @@
 
 mod address;
 mod assembly;
+mod auth;
 mod channel;
 mod connect;
 mod connection;
@@ -25,10 +26,12 @@ pub mod protocol;
 mod reactor;
 mod receiver;
 mod segment;
+mod sequence;
 mod socket;
 mod tls;
 
 pub use address::Address;
+pub use auth::Secret;
 pub use connection::Connection;
 pub use decoder::Decoder;
 pub use error::{NetError, Result};
@@ -38,4 +41,5 @@ pub use limits::Limits;
 pub use listener::Listener;
 pub use pair::pair;
 pub use receiver::{Peer, Receiver};
+pub use sequence::{Arrival, Inbox, Outbox};
 pub use tls::{ClientTls, Fingerprint, Identity, ServerTls};

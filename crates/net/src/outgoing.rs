@@ -255,7 +255,10 @@ impl Outgoing {
         self.bodies.clear();
         self.unopened.clear();
         self.body_bytes = 0;
-        self.state = State::Closed(why);
+        // The first reason is the true one: what follows are its consequences.
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(why);
+        }
         if let Some(reason) = say {
             self.goodbye(reason);
         }

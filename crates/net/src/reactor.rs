@@ -110,6 +110,11 @@ impl Reactor {
                 break;
             }
             let mut ready = std::mem::take(&mut self.again);
+            for event in events.iter().filter(|e| e.is_read_closed()) {
+                if let Some(entry) = self.entries.get_mut(&event.token().0) {
+                    entry.incoming.read_to_end = true;
+                }
+            }
             ready.extend(events.iter().map(|e| e.token()).filter(|&t| t != WAKE).map(|Token(t)| t));
             for command in self.shared.take_commands() {
                 self.obey(command, &mut ready);

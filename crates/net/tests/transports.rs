@@ -2,9 +2,7 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gt_ir::Bytes;
 use gt_net::{Limits, NetError};
@@ -143,81 +141,6 @@ fn what_is_over_the_limit_is_refused_where_it_is_sent(transport: Transport) {
     assert_eq!(ends.at_b.message().1.unwrap().len(), 1001);
 }
 
-fn a_body_is_given_up_when_its_sender_says_so(transport: Transport) {
-    if transport == Transport::Pair {
-        return; // nothing to wait for, so nothing to give up
-    }
-    let ends = connect(transport, Limits::default());
-    let body = vec![1u8; 64 << 20];
-    let stop = Arc::new(AtomicBool::new(false));
-    // The other side takes nothing while its receiver is busy.
-    let (entered, wait) = std::sync::mpsc::channel();
-    let busy = stop.clone();
-    let (to_c, at_c) = keeper();
-    struct Busy(Box<dyn gt_net::Receiver>, std::sync::mpsc::Sender<()>, Arc<AtomicBool>);
-    impl gt_net::Receiver for Busy {
-        fn message(&mut self, from: &gt_net::Connection, head: &[u8], body: Option<Bytes>) {
-            if head == b"be busy" {
-                let _ = self.1.send(());
-                while !self.2.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-            }
-            self.0.message(from, head, body);
-        }
-        fn closed(&mut self, from: &gt_net::Connection, why: &NetError) {
-            self.0.closed(from, why);
-        }
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let address = match transport {
-        Transport::Unix => gt_net::Address::Unix(dir.path().join("s")),
-        _ => "127.0.0.1:0".parse().unwrap(),
-    };
-    let io = ends.io.as_ref().unwrap();
-    let busy_receiver = std::sync::Mutex::new(Some(Box::new(Busy(to_c, entered, busy)) as Box<dyn gt_net::Receiver>));
-    let listener =
-        io.0.listen(&address, None, Limits::default(), move |_| busy_receiver.lock().unwrap().take()).unwrap();
-    let (to_d, _at_d) = keeper();
-    let d = io.1.connect(listener.address(), None, Limits::default(), to_d, PATIENCE, &no).unwrap();
-    d.send(b"be busy").unwrap();
-    wait.recv_timeout(PATIENCE).unwrap();
-    let started = Instant::now();
-    let given_up = d.write_body(b"never whole", &body, &|| started.elapsed() > Duration::from_millis(60));
-    assert_eq!(given_up, Err(NetError::Interrupted));
-    stop.store(true, Ordering::Relaxed);
-    d.send_with_body(b"whole", Bytes::from(&body[..])).unwrap();
-    assert_eq!(at_c.message().0, b"be busy");
-    assert_eq!(at_c.message().0, b"whole");
-}
-
-fn a_slow_reader_makes_the_sender_full_not_large(transport: Transport) {
-    let limits = Limits { max_queued_bytes: 1 << 20, max_queued_body_bytes: 4 << 20, ..Limits::default() };
-    let ends = connect(transport, limits);
-    if transport == Transport::Pair {
-        return; // whoever sends delivers: the reader is never slower
-    }
-    let ends2 = &ends;
-    // The reader's thread is kept busy by a receiver of the same thread: see `slow_readers.rs` for one that never reads.
-    let head = [0u8; 60_000];
-    let mut full = 0;
-    for _ in 0..20_000 {
-        match ends2.a.send(&head) {
-            Ok(()) => {}
-            Err(NetError::Full { queued_bytes }) => {
-                assert!(queued_bytes <= 1 << 20, "{queued_bytes}");
-                full += 1;
-                std::thread::sleep(Duration::from_millis(1));
-                if full > 20 {
-                    break;
-                }
-            }
-            Err(other) => panic!("{other}"),
-        }
-        assert!(ends2.a.queued_bytes() <= 1 << 20);
-    }
-}
-
 fn pings_are_answered(transport: Transport) {
     let ends = connect(transport, Limits::default());
     ends.a.ping().unwrap();
@@ -242,7 +165,5 @@ suite! {
     a_head_overtakes_a_large_body,
     closing_sends_what_was_taken_first,
     what_is_over_the_limit_is_refused_where_it_is_sent,
-    a_body_is_given_up_when_its_sender_says_so,
-    a_slow_reader_makes_the_sender_full_not_large,
     pings_are_answered,
 }

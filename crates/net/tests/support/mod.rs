@@ -72,6 +72,39 @@ impl Kept {
     }
 }
 
+/// A receiver that takes nothing more once it was told to stop, until its gate is opened.
+pub struct Gated {
+    inner: Box<dyn Receiver>,
+    stopped: Sender<()>,
+    gate: Queue<()>,
+}
+
+impl Receiver for Gated {
+    fn opened(&mut self, connection: &Connection) {
+        self.inner.opened(connection);
+    }
+    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
+        if head == b"stop" {
+            let _ = self.stopped.send(());
+            let _ = self.gate.recv_timeout(PATIENCE);
+        }
+        self.inner.message(from, head, body);
+    }
+    fn closed(&mut self, from: &Connection, why: &NetError) {
+        self.inner.closed(from, why);
+    }
+}
+
+/// Connects, and has the side of `b` read nothing until something is sent to what is returned beside the ends.
+pub fn connect_to_slow_reader(transport: Transport, limits: Limits) -> (Ends, Sender<()>) {
+    let (stopped, wait) = channel();
+    let (open, gate) = channel();
+    let ends = connect_with(transport, limits, |inner| Box::new(Gated { inner, stopped, gate }));
+    ends.a.send(b"stop").unwrap();
+    wait.recv_timeout(PATIENCE).expect("the reader did not stop");
+    (ends, open)
+}
+
 /// Two connected ends, what each received, and what keeps them alive.
 pub struct Ends {
     pub a: Connection,
@@ -101,8 +134,18 @@ pub fn identity() -> Identity {
 
 /// Connects two ends, each with an I/O thread of its own, as two processes would have.
 pub fn connect(transport: Transport, limits: Limits) -> Ends {
+    connect_with(transport, limits, |receiver| receiver)
+}
+
+/// The same, with the receiver of `b` wrapped.
+pub fn connect_with(
+    transport: Transport,
+    limits: Limits,
+    wrap: impl FnOnce(Box<dyn Receiver>) -> Box<dyn Receiver>,
+) -> Ends {
     let (to_a, at_a) = keeper();
     let (to_b, at_b) = keeper();
+    let to_b = wrap(to_b);
     if transport == Transport::Pair {
         let (a, b) = pair(to_a, to_b);
         a.set_limits(limits);
