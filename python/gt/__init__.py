@@ -117,7 +117,7 @@ from gt._grad_mode import (
 from gt._limits import finfo, iinfo
 from gt._methods import *
 from gt._printing import get_printoptions, set_printoptions
-from gt._session import disconnect, gpu_workers
+from gt._session import connect, disconnect, gpu_workers
 from gt._size import Size
 from gt.errors import OutOfMemoryError, WorkerLost
 from gt.version import __version__
@@ -197,6 +197,7 @@ __all__ = [
     "get_num_threads",
     "get_printoptions",
     "get_rng_state",
+    "connect",
     "gpu_workers",
     "half",
     "iinfo",

@@ -16,9 +16,33 @@ def gpu_workers(n: int) -> None:
         raise NotImplementedError(f"gpu_workers({n}): more than one worker in a session is not supported yet; use 1")
 
 
+def connect(
+    address: str,
+    *,
+    token: str | None = None,
+    fingerprint: str | None = None,
+    timeout: float = 10.0,
+) -> None:
+    """Uses the workers of the server at `address` (`host:port`) from now on. Tensors that exist are carried over.
+
+    Beyond loopback a server asks for a `token` (or `GT_TOKEN`), and `fingerprint`, which it prints when it starts, makes
+    the connection encrypted and sure of whom it talks to. Raises `ConnectionError` when nothing answers within `timeout`
+    seconds or the server refuses; the session stays as it was then.
+
+    >>> try:
+    ...     gt.connect("127.0.0.1:1", timeout=1.0)
+    ... except ConnectionError as e:
+    ...     print("no server")
+    no server
+    """
+    _core.connect(address, token, fingerprint, 0, timeout)
+
+
 def disconnect() -> None:
-    """Leaves the server. An embedded session has none: its recorded work is done when this returns.
+    """Leaves the server once everything recorded has run; the next op starts a session in this process.
+
+    Tensors that lived on the server's workers are gone. Without a server this only waits, as `gt.synchronize` does.
 
     >>> gt.disconnect()
     """
-    _core.synchronize()
+    _core.disconnect()

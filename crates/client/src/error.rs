@@ -26,6 +26,9 @@ pub enum Error {
     /// The caller's: an operation on a tensor that its state does not allow.
     #[error("{0}")]
     State(String),
+    /// The network's or the server's: there is no session to be had there.
+    #[error("{0}")]
+    Connection(String),
     /// A wait was given up because the user asked.
     #[error("interrupted")]
     Interrupted,

@@ -11,6 +11,7 @@ mod host;
 mod lane;
 pub mod link;
 pub mod ops;
+pub mod remote;
 pub mod rng;
 pub mod session;
 pub mod site;

@@ -25,3 +25,21 @@ pub trait Link: Send + Sync {
     /// Whether a send would have to wait for credits.
     fn is_full(&self) -> bool;
 }
+
+impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
+    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        (**self).send(window, cancel)
+    }
+    fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
+        (**self).read(id, cancel)
+    }
+    fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        (**self).synchronize(cancel)
+    }
+    fn wake(&self) {
+        (**self).wake();
+    }
+    fn is_full(&self) -> bool {
+        (**self).is_full()
+    }
+}

@@ -1,9 +1,12 @@
-//! The process's session: one link, started by the first op.
+//! The process's session: one link at a time, started by the first op or by connecting to a server.
 //!
 //! SESSION-1: after a fork the child's session is unusable; every call but a drop reports it.
+//! SESSION-2: a session that was replaced is kept to the end of the process, since other threads may be inside its calls.
+//!            There are few of them, and their links are closed.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gt_ir::Failure;
 use parking_lot::Mutex;
@@ -11,7 +14,9 @@ use parking_lot::Mutex;
 use crate::error::{Error, Failed, Result};
 use crate::link::{Link, WaitError};
 
-static SESSION: OnceLock<Session> = OnceLock::new();
+static SESSION: Mutex<Option<&'static Session>> = Mutex::new(None);
+/// Raised with every change of [`SESSION`], so that threads can look at a copy of their own.
+static CHANGES: AtomicU64 = AtomicU64::new(1);
 static STARTER: OnceLock<fn() -> Result<Session>> = OnceLock::new();
 static STARTING: Mutex<()> = Mutex::new(());
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -68,26 +73,58 @@ pub fn session() -> Result<&'static Session> {
                 .into(),
         ));
     }
-    match SESSION.get() {
+    match current() {
         Some(session) => Ok(session),
         None => start(),
     }
 }
 
+thread_local! {
+    /// The session as this thread saw it, after so many changes.
+    static SEEN: Cell<(u64, Option<&'static Session>)> = const { Cell::new((0, None)) };
+}
+
+#[inline]
+fn current() -> Option<&'static Session> {
+    let (changes, seen) = SEEN.get();
+    if changes == CHANGES.load(Ordering::Acquire) { seen } else { look() }
+}
+
+#[cold]
+fn look() -> Option<&'static Session> {
+    let session = SESSION.lock();
+    SEEN.set((CHANGES.load(Ordering::Acquire), *session));
+    *session
+}
+
+fn set(session: Option<&'static Session>) {
+    let mut current = SESSION.lock();
+    *current = session;
+    CHANGES.fetch_add(1, Ordering::Release);
+}
+
 /// The session if one runs; never starts one.
 pub fn running() -> Option<&'static Session> {
-    if is_forked() { None } else { SESSION.get() }
+    if is_forked() { None } else { current() }
 }
 
 #[cold]
 fn start() -> Result<&'static Session> {
     let _one_at_a_time = STARTING.lock();
-    if let Some(session) = SESSION.get() {
+    if let Some(session) = current() {
         return Ok(session);
     }
     let starter = STARTER.get().ok_or_else(|| Error::State("no worker is linked into this program".into()))?;
-    let session = starter()?;
-    Ok(SESSION.get_or_init(|| session))
+    let session: &'static Session = Box::leak(Box::new(starter()?));
+    set(Some(session));
+    Ok(session)
+}
+
+/// Makes another session the process's own, or none. What lanes recorded has to be sent before, and nothing may be recorded
+/// meanwhile: ids of the old session mean nothing to the new one unless their values were carried over.
+pub fn replace(session: Option<Session>) {
+    let _one_at_a_time = STARTING.lock();
+    set(session.map(|s| &*Box::leak(Box::new(s))));
 }
 
 /// Runs something that may block, the way this process waits.
@@ -108,7 +145,7 @@ pub fn interrupted() -> bool {
 }
 
 /// An error of the link, with source lines resolved.
-pub(crate) fn wait_error(e: WaitError) -> Error {
+pub fn wait_error(e: WaitError) -> Error {
     match e {
         WaitError::Interrupted => Error::Interrupted,
         WaitError::Failed(failure) => failed(failure),

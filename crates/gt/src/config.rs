@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use gt_client::{Error, Result};
+use gt_observe::{Component, Debug};
+use gt_worker::{CompilePolicy, SessionConfig};
 
 use crate::memory_limit;
 
@@ -53,6 +55,35 @@ pub struct Config {
     pub debug_worker: bool,
     /// `GT_DEBUG_COMPILE`.
     pub debug_compile: bool,
+    /// `GT_ADDRESS`.
+    pub address: Option<String>,
+    /// `GT_TOKEN`.
+    pub token: Option<String>,
+}
+
+/// The variables that belong to a session and travel with it to a server.
+const SESSION_VARIABLES: [&str; 7] = [
+    "GT_COMPILE",
+    "GT_AUTO_COMPILE",
+    "GT_HOTPATH_THRESHOLD",
+    "GT_HOTPATH_MIN_SEQ",
+    "GT_HOTPATH_MAX_EXPAND",
+    "GT_WORKER_BATCH_SIZE",
+    "GT_AUTO_SHARD",
+];
+
+/// Those of them that are set in this process.
+pub fn session_variables() -> Vec<(String, String)> {
+    SESSION_VARIABLES.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?))).collect()
+}
+
+/// How a worker runs a session with these variables.
+///
+/// # Errors
+/// When one does not parse; the text names it.
+pub fn session_config(variables: &[(String, String)]) -> Result<SessionConfig, String> {
+    let get = |name: &str| variables.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+    Config::read(&get).map(|config| config.session()).map_err(|e| e.to_string())
 }
 
 /// Looks up a variable; tests pass their own.
@@ -133,7 +164,39 @@ impl Config {
             debug_client: flag(get, "GT_DEBUG_CLIENT")?.unwrap_or(false),
             debug_worker: flag(get, "GT_DEBUG_WORKER")?.unwrap_or(false),
             debug_compile: flag(get, "GT_DEBUG_COMPILE")?.unwrap_or(false),
+            address: text(get, "GT_ADDRESS"),
+            token: text(get, "GT_TOKEN"),
         })
+    }
+
+    /// How a worker runs a session with these settings.
+    pub(crate) fn session(&self) -> SessionConfig {
+        SessionConfig {
+            fusion: self.compile != Compile::Off,
+            compile: match self.compile {
+                Compile::Off => CompilePolicy::Never,
+                Compile::Always => CompilePolicy::Always,
+                Compile::Auto if self.hotpath_threshold == u64::MAX => CompilePolicy::Never,
+                Compile::Auto => CompilePolicy::AfterRepeats(self.hotpath_threshold),
+            },
+            hotpath_threshold: self.hotpath_threshold,
+            batch_limit: self.worker_batch_size,
+            ..SessionConfig::default()
+        }
+    }
+
+    /// After how many repeats the windows of a stretch are joined. `pays` says whether that is worth it here.
+    pub(crate) fn join_after(&self, pays: bool) -> Option<u64> {
+        match self.compile {
+            Compile::Off => None,
+            Compile::Always => Some(1),
+            Compile::Auto => (pays && self.hotpath_threshold != u64::MAX).then_some(self.hotpath_threshold),
+        }
+    }
+
+    /// Prints what lanes do, if that is wanted.
+    pub(crate) fn client_debug(&self) -> Option<fn(&str)> {
+        self.debug_client.then_some(|line: &str| Debug::new(Component::Client, true).print(|| line.to_owned()))
     }
 }
 

@@ -5,33 +5,18 @@ use std::sync::{Arc, OnceLock};
 
 use gt_client::link::{Link, WaitError};
 use gt_client::session::Session;
-use gt_client::{Error, Result, session};
+use gt_client::{Error, Result};
 use gt_engine_cpu::CpuEngine;
 use gt_engine_cpu::placement::Placement;
 use gt_ir::{HostTensor, TensorId, Window};
 use gt_observe::{Component, Debug, InstructionLog};
-use gt_worker::{
-    CompilePolicy, Interrupted, Memory, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle,
-    WorkerStats,
-};
+use gt_worker::{Interrupted, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 
-use crate::config::{Backend, Compile, Config};
+use crate::config::{Backend, Config};
 use crate::threads;
 
-static SESSION: OnceLock<SessionHandle> = OnceLock::new();
-static ON_START: OnceLock<fn()> = OnceLock::new();
 /// Shared with the engine, which looks at it before each parallel step.
 static THREADS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
-
-/// Says that the first op starts a worker in this process. Call it before anything else; again does nothing.
-pub fn install() {
-    session::set_starter(start);
-}
-
-/// Says what else to do when the worker starts. The first call wins.
-pub fn on_start(f: fn()) {
-    let _ = ON_START.set(f);
-}
 
 struct Embedded {
     session: SessionHandle,
@@ -73,8 +58,8 @@ impl Link for Embedded {
     }
 }
 
-fn start() -> Result<Session> {
-    let config = Config::from_env()?;
+/// Starts the worker and opens the session.
+pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
     let threads = threads::settle(config.threads);
     let log = match &config.instruction_log {
         Some(path) => Some(Arc::new(InstructionLog::create(path).map_err(|e| {
@@ -89,17 +74,8 @@ fn start() -> Result<Session> {
         ..WorkerConfig::default()
     };
     let session = SessionConfig {
-        fusion: config.compile != Compile::Off,
-        compile: match config.compile {
-            Compile::Off => CompilePolicy::Never,
-            Compile::Always => CompilePolicy::Always,
-            Compile::Auto if config.hotpath_threshold == u64::MAX => CompilePolicy::Never,
-            Compile::Auto => CompilePolicy::AfterRepeats(config.hotpath_threshold),
-        },
-        hotpath_threshold: config.hotpath_threshold,
-        batch_limit: config.worker_batch_size,
         site_names: Some(Arc::new(|id| gt_client::site::name(id).unwrap_or_default())),
-        ..SessionConfig::default()
+        ..config.session()
     };
     let limit = config.memory_limit;
     let placement = Arc::new(Placement::new());
@@ -124,54 +100,17 @@ fn start() -> Result<Session> {
     Debug::new(Component::Worker, config.verbose).print(|| {
         format!("worker_0 started: {:?} engine, {threads} threads, at most {} MiB", config.backend, limit >> 20)
     });
-    let _ = SESSION.set(handle.clone());
-    if let Some(f) = ON_START.get() {
-        f();
-    }
     // Joining is a part of compiling what repeats. A step that is sent whole is recorded while the engine works on the end of
     // the one before, so it pays where the recorder has a core of its own; elsewhere both would wait for each other.
     let spare_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > threads);
-    let join_after = match config.compile {
-        Compile::Off => None,
-        Compile::Always => Some(1),
-        Compile::Auto => (spare_core && config.hotpath_threshold != u64::MAX).then_some(config.hotpath_threshold),
-    };
-    let debug: Option<fn(&str)> =
-        config.debug_client.then_some(|line: &str| Debug::new(Component::Client, true).print(|| line.to_owned()));
-    Ok(Session {
-        link: Box::new(Embedded { session: handle, placement }),
+    let join_after = config.join_after(spare_core);
+    let session = Session {
+        link: Box::new(Embedded { session: handle.clone(), placement }),
         batch_size: config.client_batch_size,
         join_after,
-        debug,
-    })
-}
-
-/// What the workers have done so far; none before the first op.
-pub fn stats() -> Vec<WorkerStats> {
-    SESSION.get().map(|s| vec![s.worker().stats()]).unwrap_or_default()
-}
-
-/// What the embedded worker has allocated.
-pub fn memory() -> Memory {
-    SESSION.get().map(|s| s.worker().memory()).unwrap_or_default()
-}
-
-/// Gives cached memory back to the system, once everything recorded has run.
-///
-/// # Errors
-/// As [`gt_client::synchronize`].
-pub fn empty_cache() -> Result<()> {
-    let Some(session) = SESSION.get() else { return Ok(()) };
-    gt_client::synchronize()?;
-    session.trim();
-    gt_client::synchronize()
-}
-
-/// Ends the worker: nothing waits for what was still recorded. For the end of a program.
-pub fn shutdown() {
-    if let Some(session) = SESSION.get() {
-        session.worker().shutdown();
-    }
+        debug: config.client_debug(),
+    };
+    Ok((session, handle))
 }
 
 pub(crate) fn threads_changed(n: usize) {

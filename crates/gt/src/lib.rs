@@ -12,13 +12,16 @@
 //! The first op starts the worker; `install` says how. Variables (`GT_BACKEND`, `GT_NUM_THREADS`, …) are read then.
 
 mod config;
+mod current;
 mod embedded;
 mod memory_limit;
+mod server;
 mod threads;
 
-pub use config::{Backend, Compile, Config};
-pub use embedded::{empty_cache, install, memory, on_start, shutdown, stats};
+pub use config::{Backend, Compile, Config, session_config};
+pub use current::{empty_cache, install, memory, on_start, shutdown, stats};
 pub use gt_client::*;
 pub use gt_engine_cpu::profile;
 pub use gt_worker::{Memory, WorkerStats};
+pub use server::{ConnectOptions, connect, disconnect};
 pub use threads::{num_threads, set_num_threads};

@@ -29,6 +29,16 @@ impl Secret {
         Ok(Secret(text.into_bytes().into()))
     }
 
+    /// For where none is asked for. It matches nothing but itself.
+    pub fn none() -> Secret {
+        Secret(Box::default())
+    }
+
+    /// What somebody presented, or what was given to this process: taken as it is.
+    pub fn from_bytes(bytes: &[u8]) -> Secret {
+        Secret(bytes.into())
+    }
+
     /// A secret as a user wrote it; white space around it is not part of it.
     pub fn from_text(what: &str, text: &str) -> Result<Secret, NetError> {
         let wrong = |reason: String| NetError::Credentials { what: what.to_string(), reason };
@@ -61,6 +71,13 @@ impl Secret {
     pub fn matches(&self, presented: &[u8]) -> bool {
         let (ours, theirs) = (digest(&SHA256, &self.0), digest(&SHA256, presented));
         ours.as_ref().ct_eq(theirs.as_ref()).into()
+    }
+}
+
+/// AUTH-1.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        self.matches(&other.0)
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use gt_ir::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::flush::Flow;
 use crate::frame::{FEATURE_SEGMENTS, FRAGMENT_BYTES, Frame};
 use crate::io::{Command, IoShared};
-use crate::outgoing::{Flow, Outgoing, State};
+use crate::outgoing::{Outgoing, State};
 use crate::receiver::Peer;
 use crate::segment::SEGMENT_BYTES;
 use crate::socket::{Family, Socket};

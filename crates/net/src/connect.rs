@@ -11,9 +11,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::channel::{CANCEL_INTERVAL, Channel};
 use crate::connection::{Connection, End};
+use crate::entry::Entry;
 use crate::incoming::Incoming;
 use crate::io::{Command, Io};
-use crate::reactor::Entry;
 use crate::receiver::{Peer, Receiver};
 use crate::socket::{Family, Socket};
 use crate::tls::ClientTls;

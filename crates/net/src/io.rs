@@ -13,8 +13,9 @@ use mio::unix::SourceFd;
 use mio::{Interest, Poll, Registry, Token, Waker};
 use parking_lot::Mutex;
 
+use crate::entry::Entry;
 use crate::listener::Accepting;
-use crate::reactor::{Entry, Reactor};
+use crate::reactor::Reactor;
 use crate::{NetError, Result};
 
 pub(crate) const WAKE: Token = Token(usize::MAX);

@@ -4,6 +4,29 @@
 //! connections: TCP with or without TLS, Unix sockets with shared memory for large bodies, and [`pair`]s within a process.
 //! Whatever comes in goes to a [`Receiver`]; whatever goes out is given to a [`Connection`], by any thread.
 //!
+//! ```
+//! use std::sync::mpsc;
+//! use gt_ir::Bytes;
+//! use gt_net::{Connection, NetError, Receiver, pair};
+//!
+//! struct Print(mpsc::Sender<String>);
+//! impl Receiver for Print {
+//!     fn message(&mut self, _from: &Connection, head: &[u8], body: Option<Bytes>) {
+//!         let text = format!("{} and {} bytes", String::from_utf8_lossy(head), body.map_or(0, |b| b.len()));
+//!         self.0.send(text).ok();
+//!     }
+//!     fn closed(&mut self, _from: &Connection, why: &NetError) {
+//!         self.0.send(why.to_string()).ok();
+//!     }
+//! }
+//!
+//! let (put, take) = mpsc::channel();
+//! let (here, _there) = pair(Box::new(Print(put.clone())), Box::new(Print(put)));
+//! here.write_body(b"a head", &[0; 1000], &|| false)?;
+//! assert_eq!(take.recv().unwrap(), "a head and 1000 bytes");
+//! # Ok::<(), NetError>(())
+//! ```
+//!
 //! This crate trusts nobody: what arrives is checked before it costs anything, and a peer that breaks the protocol loses
 //! its connection and nothing else.
 
@@ -14,7 +37,9 @@ mod channel;
 mod connect;
 mod connection;
 mod decoder;
+mod entry;
 mod error;
+mod flush;
 mod frame;
 mod incoming;
 mod io;
@@ -22,6 +47,7 @@ mod limits;
 mod listener;
 mod outgoing;
 mod pair;
+mod place;
 pub mod protocol;
 mod reactor;
 mod receiver;
@@ -40,6 +66,7 @@ pub use io::Io;
 pub use limits::Limits;
 pub use listener::Listener;
 pub use pair::pair;
+pub use place::{host_id, runtime_directory, server_socket};
 pub use receiver::{Peer, Receiver};
 pub use sequence::{Arrival, Inbox, Outbox};
 pub use tls::{ClientTls, Fingerprint, Identity, ServerTls};

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::channel::Channel;
+use crate::entry::Entry;
 use crate::incoming::Incoming;
 use crate::io::{Command, Io, IoShared};
-use crate::reactor::Entry;
 use crate::receiver::{Peer, Receiver};
 use crate::socket::{Family, Socket};
 use crate::tls::ServerTls;

@@ -8,24 +8,23 @@
 //! OUT-3: when something waits, somebody will look: the socket would block, and the poll tells the I/O thread; or the I/O
 //!        thread has been told; or all segments are with the other side, whose release is awaited.
 //! OUT-4: a descriptor leaves with the first byte of the frame that announces it.
+//!
+//! How it leaves is in `flush.rs`.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use gt_ir::Bytes;
 
-use crate::frame::{FRAGMENT_BYTES, Frame, part_header};
+use crate::frame::Frame;
 use crate::segment::{SEGMENT_BYTES, SegmentPool, Taken};
-use crate::socket::{Moved, Socket};
+use crate::socket::Socket;
 use crate::tls::TlsStream;
 use crate::{Limits, NetError};
 
 /// How many bodies a side may have begun and not ended. The other side checks it.
 pub(crate) const MAX_OPEN_BODIES: usize = 32;
-/// A wire that was this long gives its memory back once it is empty.
-const KEPT_WIRE_BYTES: usize = 1 << 20;
 
 /// How far a connection is.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,21 +39,11 @@ pub(crate) enum State {
     Closed(NetError),
 }
 
-/// What a flush left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// Nothing.
-    Done,
-    /// The socket takes no more now.
-    Blocked,
-    /// Bodies that have had their turns for now.
-    More,
-}
-
-struct QueuedBody {
-    stream: u32,
-    bytes: Bytes,
-    sent: usize,
+/// A body that has begun.
+pub(crate) struct QueuedBody {
+    pub(crate) stream: u32,
+    pub(crate) bytes: Bytes,
+    pub(crate) sent: usize,
 }
 
 /// A turn of a body that goes through a segment: copied by the caller with no lock held.
@@ -75,14 +64,14 @@ pub(crate) struct Outgoing {
     pub(crate) state: State,
     pub(crate) socket: Option<Arc<Socket>>,
     pub(crate) tls: Option<Box<TlsStream>>,
-    wire: Vec<u8>,
-    written: usize,
+    pub(crate) wire: Vec<u8>,
+    pub(crate) written: usize,
     /// How many bytes of the wire have left since the connection began.
-    position: u64,
+    pub(crate) position: u64,
     /// Descriptors and the positions of their frames (OUT-4).
-    shares: VecDeque<(u64, OwnedFd)>,
+    pub(crate) shares: VecDeque<(u64, OwnedFd)>,
     /// Bodies that have begun, in turns.
-    bodies: VecDeque<QueuedBody>,
+    pub(crate) bodies: VecDeque<QueuedBody>,
     /// Bodies that will begin when others have ended.
     unopened: VecDeque<(Vec<u8>, Bytes)>,
     body_bytes: u64,
@@ -242,7 +231,8 @@ impl Outgoing {
         self.after_turn(body, len);
     }
 
-    fn after_turn(&mut self, body: QueuedBody, len: usize) {
+    /// A body has had a turn of `len` bytes.
+    pub(crate) fn after_turn(&mut self, body: QueuedBody, len: usize) {
         self.body_bytes -= len as u64;
         match body.sent == body.bytes.len() {
             true => self.end_body(),
@@ -279,135 +269,5 @@ impl Outgoing {
         self.pool = SegmentPool::disabled();
         self.shares.clear();
         (self.wire, self.written) = (Vec::new(), 0);
-    }
-
-    /// Hands what waits to the socket. `bodies_budget` is how many bytes of bodies may go before others have their turn;
-    /// only the I/O thread gives one (OUT-3).
-    pub(crate) fn flush(&mut self, bodies_budget: usize) -> Result<Flow, NetError> {
-        let Some(socket) = self.socket.clone() else { return Ok(Flow::Done) };
-        let flow = match self.tls.is_some() {
-            true => self.flush_tls(&socket, bodies_budget),
-            false => self.flush_plain(&socket, bodies_budget),
-        };
-        self.blocked = matches!(flow, Ok(Flow::Blocked));
-        flow
-    }
-
-    fn flush_plain(&mut self, socket: &Socket, bodies_budget: usize) -> Result<Flow, NetError> {
-        let mut bodies_sent = 0;
-        loop {
-            let (mut len, mut share) = (self.wire_bytes(), None);
-            for (at, fd) in &self.shares {
-                if *at == self.position {
-                    share = Some(fd.as_fd());
-                } else {
-                    len = (at - self.position) as usize;
-                    break;
-                }
-            }
-            let mut next = None;
-            if self.shares.is_empty()
-                && self.pool.disabled
-                && let Some(body) = self.bodies.front()
-                && bodies_budget > 0
-            {
-                if bodies_sent >= bodies_budget {
-                    return Ok(Flow::More);
-                }
-                let end = body.bytes.len().min(body.sent + FRAGMENT_BYTES);
-                next = Some((part_header(body.stream, end - body.sent), &body.bytes[body.sent..end]));
-            }
-            if len == 0 && next.is_none() {
-                self.tidy();
-                return Ok(Flow::Done);
-            }
-            let wire = &self.wire[self.written..self.written + len];
-            let (header, part) = next.as_ref().map_or((&[][..], &[][..]), |(header, part)| (&header[..], *part));
-            let slices = [IoSlice::new(wire), IoSlice::new(header), IoSlice::new(part)];
-            let sent = match socket.send(&slices, share)? {
-                Moved::WouldBlock => return Ok(Flow::Blocked),
-                Moved::Bytes(sent) => sent,
-            };
-            // What of a fragment has begun to leave must end before anything else may (OUT-1).
-            let mut rest = Vec::new();
-            let mut turn = 0;
-            if sent > len {
-                let of_fragment = sent - len;
-                rest.extend_from_slice(header.get(of_fragment..).unwrap_or(&[]));
-                rest.extend_from_slice(part.get(of_fragment.saturating_sub(header.len())..).unwrap_or(&[]));
-                turn = part.len();
-            }
-            if share.is_some() {
-                self.shares.pop_front();
-            }
-            self.left(sent.min(len));
-            if turn > 0 {
-                self.tidy();
-                self.position += (sent - len) as u64;
-                self.wire.extend_from_slice(&rest);
-                bodies_sent += turn;
-                if let Some(mut body) = self.bodies.pop_front() {
-                    body.sent += turn;
-                    self.after_turn(body, turn);
-                }
-            }
-        }
-    }
-
-    fn flush_tls(&mut self, socket: &Socket, bodies_budget: usize) -> Result<Flow, NetError> {
-        let mut bodies_sent = 0;
-        loop {
-            let Some(tls) = self.tls.as_mut() else { return Ok(Flow::Done) };
-            if let Moved::WouldBlock = tls.flush(socket)? {
-                return Ok(Flow::Blocked);
-            }
-            if self.wire.len() > self.written {
-                // What TLS holds goes before later heads, so it is given little at a time.
-                let end = self.wire.len().min(self.written + FRAGMENT_BYTES);
-                let taken = tls.connection().writer().write(&self.wire[self.written..end]).map_err(NetError::lost)?;
-                if taken == 0 {
-                    return Ok(Flow::Done); // the handshake is not over: what comes next for it is read first
-                }
-                self.left(taken);
-                continue;
-            }
-            self.tidy();
-            if bodies_budget == 0 {
-                return Ok(Flow::Done);
-            }
-            let Some(mut body) = self.bodies.pop_front() else { return Ok(Flow::Done) };
-            if bodies_sent >= bodies_budget {
-                self.bodies.push_front(body);
-                return Ok(Flow::More);
-            }
-            let end = body.bytes.len().min(body.sent + FRAGMENT_BYTES);
-            let turn = end - body.sent;
-            self.put(Frame::Part { stream: body.stream, bytes: &body.bytes[body.sent..end] });
-            bodies_sent += turn;
-            body.sent = end;
-            self.after_turn(body, turn);
-        }
-    }
-
-    /// `len` bytes of the wire have left.
-    fn left(&mut self, len: usize) {
-        self.written += len;
-        self.position += len as u64;
-        // A reader that is always a little behind must not make the wire grow for ever.
-        if self.written >= KEPT_WIRE_BYTES && self.written >= self.wire.len() / 2 {
-            self.wire.drain(..self.written);
-            self.written = 0;
-        }
-    }
-
-    /// Makes an empty wire start at the front again.
-    fn tidy(&mut self) {
-        if self.written == self.wire.len() {
-            self.wire.clear();
-            self.written = 0;
-            if self.wire.capacity() > KEPT_WIRE_BYTES {
-                self.wire = Vec::new();
-            }
-        }
     }
 }

@@ -16,17 +16,13 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::channel::Channel;
-use crate::connection::{Connection, End};
-use crate::incoming::{Incoming, Progress};
+use crate::NetError;
+use crate::entry::{Entry, Phase};
+use crate::incoming::Incoming;
 use crate::io::{Command, IoShared, WAKE};
 use crate::listener::Accepting;
-use crate::outgoing::{Flow, State};
-use crate::socket::Socket;
-use crate::{NetError, Result};
+use crate::outgoing::State;
 
-/// How many bytes of bodies a connection may send before others have their turn.
-const BODIES_BUDGET: usize = 1 << 20;
 /// How often deadlines are looked at: when one is near, and when there are none.
 const TICK: Duration = Duration::from_millis(20);
 const SLOW_TICK: Duration = Duration::from_secs(3600);
@@ -36,40 +32,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LAST_LINGER: Duration = Duration::from_millis(500);
 /// How long the other side has to take notice of an error.
 const ERROR_LINGER: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Messages go both ways, or will once the other side has introduced itself.
-    Live,
-    /// Closed on this side: what waits is sent, then the goodbye.
-    Leaving { until: Instant },
-    /// Nothing is left to say, the receiver has been told: the other side may still be reading.
-    Ending { until: Instant },
-}
-
-/// A connection in the I/O thread's table.
-pub(crate) struct Entry {
-    pub(crate) channel: Arc<Channel>,
-    socket: Arc<Socket>,
-    incoming: Incoming,
-    connection: Connection,
-    phase: Phase,
-    open_by: Instant,
-    /// Whether the receiver is told of an end that came before the beginning.
-    accepted: bool,
-    shut: bool,
-    pinged: Instant,
-}
-
-impl Entry {
-    pub(crate) fn new(channel: Arc<Channel>, socket: Arc<Socket>, incoming: Incoming, accepted: bool) -> Box<Entry> {
-        let connection = Connection(End::Socket(channel.clone()));
-        let open_by = Instant::now() + channel.lock().limits.handshake_timeout;
-        let phase = Phase::Live;
-        let pinged = Instant::now();
-        Box::new(Entry { channel, socket, incoming, connection, phase, open_by, accepted, shut: false, pinged })
-    }
-}
 
 pub(crate) struct Reactor {
     poll: Poll,
@@ -189,7 +151,7 @@ impl Reactor {
     /// A turn of one connection: everything it can do now, within its budgets.
     fn serve(&mut self, token: usize) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
-        match turn(entry) {
+        match entry.turn() {
             Ok(true) => self.again.push(token),
             Ok(false) => {}
             Err(why) => self.fail(token, why),
@@ -322,34 +284,4 @@ fn for_the_other_side(why: &NetError) -> String {
         NetError::Internal { .. } => "internal error".to_string(),
         other => other.to_string(),
     }
-}
-
-/// Reads, delivers and sends; true if there is more to do at once.
-fn turn(entry: &mut Entry) -> Result<bool> {
-    if let Phase::Ending { .. } = entry.phase {
-        let ended = entry.incoming.discard(&entry.socket);
-        let flow = entry.channel.pump(BODIES_BUDGET)?;
-        if flow == Flow::Done && !entry.shut {
-            entry.socket.finish_sending();
-            entry.shut = true;
-        }
-        return if ended { Err(NetError::lost("over")) } else { Ok(false) };
-    }
-    let leaving = matches!(entry.phase, Phase::Leaving { .. });
-    let progress = entry.incoming.read(&entry.channel, &entry.socket, &entry.connection);
-    // A process that says why it leaves and is gone: its words are read before the failed write is looked at.
-    let progress = progress?;
-    let flow = entry.channel.pump(BODIES_BUDGET)?;
-    if leaving && flow == Flow::Done && !entry.shut {
-        let mut out = entry.channel.lock();
-        if !out.has_bodies() {
-            out.goodbye("");
-            let last = out.flush(0)?;
-            if last == Flow::Done {
-                entry.socket.finish_sending();
-                entry.shut = true;
-            }
-        }
-    }
-    Ok(progress == Progress::More || flow == Flow::More)
 }

@@ -45,3 +45,23 @@ fn the_plan_unused_for_longest_goes_first() {
     assert!(visit(&mut cache, &chain(3), 4));
     assert!(!visit(&mut cache, &chain(2), 4));
 }
+
+#[test]
+fn variants_share_the_room_and_nothing_else() {
+    let mut cache: PlanCache<usize> = PlanCache::new(2);
+    let window = chain(3);
+    let mut canonicalizer = Canonicalizer::default();
+    let canonical = canonicalizer.run(&window, |_| Some(TensorType::new(DType::F32, &[4]))).unwrap();
+    for variant in [1, 2] {
+        assert!(cache.get(variant, &window, canonical).is_none());
+        let plan = cache.plan(&window, canonical, PlanOptions::default()).unwrap();
+        cache.insert(variant, Arc::new(plan), Arc::new(variant as usize), PlanOptions::default());
+    }
+    for variant in [1, 2] {
+        assert_eq!(cache.get(variant, &window, canonical).map(|cached| *cached.program), Some(variant as usize));
+    }
+    let plan = cache.plan(&window, canonical, PlanOptions::default()).unwrap();
+    cache.insert(3, Arc::new(plan), Arc::new(3), PlanOptions::default());
+    assert_eq!(cache.len(), 2);
+    assert!(cache.get(1, &window, canonical).is_none());
+}

@@ -10,7 +10,7 @@ use crate::site::mark;
 #[pyfunction]
 fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
     let out = PyList::empty(py);
-    for s in gt::stats() {
+    for s in gt::stats().or_raise()? {
         let d = PyDict::new(py);
         d.set_item("worker", &s.worker)?;
         d.set_item("engine", &s.engine)?;
@@ -79,14 +79,14 @@ fn get_num_threads() -> usize {
 
 /// Bytes in live tensors.
 #[pyfunction]
-fn memory_allocated() -> u64 {
-    gt::memory().live_bytes
+fn memory_allocated() -> PyResult<u64> {
+    gt::memory().map(|m| m.live_bytes).or_raise()
 }
 
 /// The most bytes there ever were in live tensors.
 #[pyfunction]
-fn max_memory_allocated() -> u64 {
-    gt::memory().peak_bytes
+fn max_memory_allocated() -> PyResult<u64> {
+    gt::memory().map(|m| m.peak_bytes).or_raise()
 }
 
 /// Ends the worker; for interpreter exit.

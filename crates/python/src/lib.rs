@@ -16,6 +16,7 @@ mod index;
 mod join;
 mod nn;
 mod safetensors;
+mod session;
 mod site;
 mod tensor;
 mod wait;
@@ -40,6 +41,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     autograd::register(m)?;
     dlpack::register(m)?;
     debug::register(m)?;
+    session::register(m)?;
     safetensors::register(m)?;
     Ok(())
 }

@@ -39,6 +39,7 @@ pub(crate) trait SessionPort: Send + Sync {
     fn wake(&self);
     fn is_idle(&self) -> bool;
     fn stats(&self) -> WorkerStats;
+    fn values(&self) -> Vec<TensorId>;
     fn close(&self);
 }
 
@@ -159,8 +160,15 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
         totals.stats(&self.session.worker, memory, 1)
     }
 
+    fn values(&self) -> Vec<TensorId> {
+        self.session.table.ids()
+    }
+
     fn close(&self) {
-        self.queue.close(&self.session);
+        let was_open = self.queue.close(&self.session);
         self.session.stop();
+        if was_open {
+            self.queue.closed(&self.session);
+        }
     }
 }

@@ -11,8 +11,9 @@ use gt_plan::{Canonicalizer, PlanCache};
 use crate::WorkerConfig;
 use crate::flight::{Finished, InFlight, Launched};
 use crate::inbox::{Message, Queued};
+use crate::places::Work;
 use crate::planner::Prepared;
-use crate::queue::{Parked, Queue, Work};
+use crate::queue::{Parked, Queue};
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -93,8 +94,9 @@ impl<E: Engine> Device<E> {
             self.drain();
         }
         session.stop();
-        self.queue.forget(session);
         *self.shared.memory.lock() = self.engine.memory();
+        // Last, so that who sees that it is gone sees the memory of after.
+        self.queue.forget(session);
     }
 
     /// The next work, or none at the end.

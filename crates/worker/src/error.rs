@@ -33,6 +33,6 @@ pub enum ReadError {
     #[error("{0}")]
     Failed(Arc<Failure>),
     /// The session was closed, or its worker shut down.
-    #[error("the worker has been shut down")]
+    #[error("the session was closed, or its worker shut down")]
     Stopped,
 }

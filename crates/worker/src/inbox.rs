@@ -3,8 +3,8 @@
 //! INBOX-1: messages leave in the order they came. One that misses a payload holds up those behind it, nobody else.
 //! INBOX-2: a payload waits for its message, or the message for it, whichever comes first. It is used by the first message
 //! that names it; the same one supplied twice before that is one.
-//! INBOX-3: payloads that are waiting never take more than the credits for bytes, or than what queued messages have named
-//! if that is more.
+//! INBOX-3: payloads that are waiting never take more than what queued messages have named and the credits for bytes
+//! together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use gt_ir::{Bytes, Failure, Op, Payload, TensorId, Window};
 
 use crate::Oversupplied;
 use crate::id_map::IdMap;
+
+/// What a payload that waits counts for at least: its entry. Else a peer could fill the memory with empty ones.
+const ENTRY_BYTES: usize = 64;
 
 /// What the device thread is asked to do.
 pub(crate) enum Message {
@@ -44,7 +47,7 @@ pub(crate) struct Queued {
     pub(crate) message: Message,
     /// Payloads that have not come, if it waits for some.
     missing: Vec<Missing>,
-    /// Bytes of those, as their instructions state them.
+    /// What those may count for while they wait for it, by what their instructions state.
     named_bytes: usize,
     pub(crate) lost: Vec<Lost>,
     pub(crate) credits: Credits,
@@ -52,17 +55,18 @@ pub(crate) struct Queued {
 
 impl Queued {
     pub(crate) fn new(message: Message, missing: Vec<Missing>) -> Self {
-        let (mut credits, mut named_bytes) = (Credits::default(), 0usize);
+        let (mut credits, mut named_bytes, mut stated_bytes) = (Credits::default(), 0usize, 0usize);
         if let Message::Window(window) = &message {
             credits.instrs = window.instrs.len();
             credits.bytes = window.uploads.iter().map(|p| p.bytes.len()).sum();
             for &(instr, _) in &missing {
                 if let Some(Op::Upload(upload)) = window.instrs.get(instr as usize).map(|instr| &instr.op) {
                     let len_bytes = upload.shape.numel().saturating_mul(upload.dtype.size());
-                    named_bytes = named_bytes.saturating_add(len_bytes);
+                    stated_bytes = stated_bytes.saturating_add(len_bytes);
+                    named_bytes = named_bytes.saturating_add(len_bytes.max(ENTRY_BYTES));
                 }
             }
-            credits.bytes = credits.bytes.saturating_add(named_bytes);
+            credits.bytes = credits.bytes.saturating_add(stated_bytes);
         }
         Queued { message, missing, named_bytes, lost: Vec::new(), credits }
     }
@@ -76,13 +80,18 @@ impl Queued {
     }
 }
 
+/// What a payload counts for while it waits. Failures are our own, and few.
+fn held_bytes(supply: &Supply) -> usize {
+    supply.as_ref().map_or(0, |bytes| bytes.len().max(ENTRY_BYTES))
+}
+
 /// The queue of one session.
 pub(crate) struct Inbox {
     messages: VecDeque<Queued>,
     supplied: IdMap<Supply>,
-    /// Bytes in `supplied`.
+    /// What `supplied` counts for.
     held_bytes: usize,
-    /// Bytes that queued messages have named.
+    /// What those that queued messages have named may count for.
     named_bytes: usize,
     outstanding: Credits,
     limit: Credits,
@@ -123,11 +132,12 @@ impl Inbox {
             return Ok(());
         }
         let len_bytes = supply.as_ref().map_or(0, |bytes| bytes.len());
-        let limit_bytes = self.limit.bytes.max(self.named_bytes);
-        if len_bytes > limit_bytes.saturating_sub(self.held_bytes) {
+        let counts = held_bytes(&supply);
+        let limit_bytes = self.limit.bytes.saturating_add(self.named_bytes);
+        if counts > limit_bytes.saturating_sub(self.held_bytes) {
             return Err(Oversupplied { len_bytes, held_bytes: self.held_bytes, limit_bytes });
         }
-        self.held_bytes += len_bytes;
+        self.held_bytes += counts;
         self.supplied.insert(id, supply);
         Ok(())
     }
@@ -167,8 +177,8 @@ impl Inbox {
             queued.lost.dedup_by_key(|lost| lost.instr);
         }
         for (_, id) in missing {
-            if let Some(Ok(bytes)) = self.supplied.remove(&id) {
-                self.held_bytes -= bytes.len();
+            if let Some(supply) = self.supplied.remove(&id) {
+                self.held_bytes -= held_bytes(&supply);
             }
         }
     }
@@ -186,7 +196,7 @@ mod tests {
     use gt_ir::FailureKind;
     use proptest::prelude::*;
 
-    const LIMIT: Credits = Credits { instrs: 1000, bytes: 64 };
+    const LIMIT: Credits = Credits { instrs: 1000, bytes: 512 };
 
     /// A window of uploads of two floats, whose payloads all travel apart.
     fn uploads(first: u64, count: u64) -> Queued {
@@ -221,14 +231,15 @@ mod tests {
         let mut inbox = Inbox::new(LIMIT);
         (0..8).for_each(|id| inbox.supply(TensorId(id), Ok(bytes(id))).unwrap());
         let refused = inbox.supply(TensorId(8), Ok(bytes(8))).unwrap_err();
-        assert_eq!((refused.len_bytes, refused.held_bytes, refused.limit_bytes), (8, 64, 64));
+        assert_eq!((refused.len_bytes, refused.held_bytes, refused.limit_bytes), (8, 512, 512));
+        assert!(inbox.supply(TensorId(9), Ok(Vec::new().into())).is_err(), "empty ones count too");
         // The same again takes nothing.
         inbox.supply(TensorId(3), Ok(bytes(3))).unwrap();
     }
 
     #[test]
     fn a_window_larger_than_all_credits_gets_its_payloads() {
-        let mut inbox = Inbox::new(LIMIT);
+        let mut inbox = Inbox::new(Credits { instrs: 1000, bytes: 64 });
         inbox.push(uploads(0, 20));
         assert!(inbox.is_full());
         (0..20).for_each(|id| inbox.supply(TensorId(id), Ok(bytes(id))).unwrap());

@@ -78,9 +78,9 @@ impl<E: Engine> Device<E> {
         let run = self.start(&session, &window);
         if let Some(finished) = &mut last_of {
             finished.frees = match &run.sink {
-                // What the run used is gone already; the rest may still be on its way into the table.
-                Some(_) => self.forget_older(&session),
-                None => window.frees,
+                // What the run used is gone already.
+                Some(_) => forget(&session.table, self.canonicalizer.older_frees()),
+                None => forget(&session.table, &window.frees),
             };
         }
         self.in_flight.push_back(InFlight { session, run, last_of });
@@ -166,25 +166,25 @@ impl<E: Engine> Device<E> {
         };
         Ok(Launched { ticket, sink: Some(sink), started: planned, submitted: Instant::now() })
     }
+}
 
-    /// Forgets freed values that the last window did not use; gives back those that are not there yet.
-    fn forget_older(&mut self, session: &Session<E::Buffer>) -> Vec<TensorId> {
-        let older = self.canonicalizer.older_frees();
-        let mut late = Vec::new();
-        if !older.is_empty() {
-            let mut gone = Vec::with_capacity(older.len());
-            let mut state = session.table.lock();
-            for &id in older {
-                match state.remove(id) {
-                    Some(entry) => gone.push(entry),
-                    None => late.push(id),
-                }
+/// Forgets values that were freed, so that the next run may have their memory; gives back those that may still be on their
+/// way into the table.
+fn forget<B: Buffer>(table: &Table<B>, ids: &[TensorId]) -> Vec<TensorId> {
+    let mut late = Vec::new();
+    if !ids.is_empty() {
+        let mut gone = Vec::with_capacity(ids.len());
+        let mut state = table.lock();
+        for &id in ids {
+            match state.remove(id) {
+                Some(entry) => gone.push(entry),
+                None => late.push(id),
             }
-            // Buffers are dropped outside the lock.
-            drop(state);
         }
-        late
+        // Buffers are dropped outside the lock.
+        drop(state);
     }
+    late
 }
 
 /// Takes what dies out of the table and shares the rest. What a closed session's table has lost is a failure that

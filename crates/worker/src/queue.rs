@@ -1,4 +1,4 @@
-//! What was sent to a worker and not yet run: an inbox for each session, and whose turn it is.
+//! What was sent to a worker and not yet run.
 //!
 //! Senders push, the device thread pops. All state is under one lock; two numbers are mirrored in atomics so that
 //! the common cases need no lock: `waiting`, which the device thread watches for some microseconds before it parks,
@@ -9,10 +9,8 @@
 //! one window larger than all credits still passes and nobody waits for himself.
 //! QUEUE-3: `sleeping` is set before the last look at the idle hooks, so a client that finds it unset has recorded
 //! early enough to be seen by that look.
-//! QUEUE-4: a closed session takes no more messages; its place goes once the device thread has seen that it is closed.
-//! Nothing foreign is dropped or called while the lock is held.
+//! QUEUE-4: nothing foreign is dropped or called while the lock is held.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::thread::ThreadId;
@@ -22,10 +20,11 @@ use gt_engine::Buffer;
 use gt_ir::TensorId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::inbox::{Credits, Inbox, Queued, Supply};
+use crate::inbox::{Credits, Queued, Supply};
+use crate::places::{Places, Work};
 use crate::session::Session;
 use crate::stats::Totals;
-use crate::turns::{SessionKey, Turns};
+use crate::turns::SessionKey;
 use crate::{IdleHook, Interrupted, Oversupplied};
 
 /// How often a waiting thread asks whether it should give up.
@@ -33,38 +32,12 @@ pub(crate) const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long threads watch before they park: longer would starve the recorder on two cores.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
 
-/// What a turn costs whatever it runs, so that windows of nothing take turns too.
-const TURN_NS: u64 = 500;
-
-/// A session's place in the queue.
-struct Place<B> {
-    session: Arc<Session<B>>,
-    inbox: Inbox,
-    idle_hook: Option<Arc<IdleHook>>,
-    closed: bool,
-    /// How much of the session's time has been counted for its turns.
-    billed_ns: u64,
-}
-
 struct State<B> {
-    places: BTreeMap<SessionKey, Place<B>>,
-    next_key: SessionKey,
-    turns: Turns,
-    /// Closed sessions that the device thread has not seen yet.
-    closing: Vec<Arc<Session<B>>>,
-    /// What sessions did that are gone.
-    past: Totals,
+    places: Places<B>,
     woken: bool,
     stopping: bool,
     parked: bool,
     device: Option<ThreadId>,
-}
-
-/// What the device thread does next.
-pub(crate) enum Work<B> {
-    Message(Arc<Session<B>>, Queued),
-    /// The session was closed: let go of it.
-    Closed(Arc<Session<B>>),
 }
 
 /// What ended a park.
@@ -91,47 +64,9 @@ pub(crate) struct Queue<B> {
     pub(crate) signals: Arc<Signals>,
 }
 
-impl<B> State<B> {
-    fn update(&self, signals: &Signals) {
-        signals.waiting.store(self.turns.ready() + self.closing.len(), Relaxed);
-    }
-
-    /// The session's place, if it still takes messages.
-    fn open_place(&mut self, key: SessionKey) -> Option<&mut Place<B>> {
-        self.places.get_mut(&key).filter(|place| !place.closed)
-    }
-
-    fn next(&mut self, signals: &Signals) -> Option<Work<B>> {
-        let work = match self.closing.pop() {
-            Some(session) => Work::Closed(session),
-            None => {
-                let key = self.turns.next()?;
-                let place = self.places.get_mut(&key)?;
-                let queued = place.inbox.pop()?;
-                let (session, ready) = (place.session.clone(), place.inbox.is_ready());
-                self.turns.set_ready(key, ready);
-                self.turns.charge(key, TURN_NS);
-                Work::Message(session, queued)
-            }
-        };
-        self.update(signals);
-        Some(work)
-    }
-}
-
 impl<B: Buffer> Queue<B> {
     pub(crate) fn new() -> Self {
-        let state = State {
-            places: BTreeMap::new(),
-            next_key: 0,
-            turns: Turns::default(),
-            closing: Vec::new(),
-            past: Totals::default(),
-            woken: false,
-            stopping: false,
-            parked: false,
-            device: None,
-        };
+        let state = State { places: Places::default(), woken: false, stopping: false, parked: false, device: None };
         Queue { state: Mutex::new(state), work: Condvar::new(), signals: Arc::default() }
     }
 
@@ -145,48 +80,40 @@ impl<B: Buffer> Queue<B> {
         self.state.lock().device == Some(std::thread::current().id())
     }
 
-    /// A place for a session that `make` makes; none when the worker ends. The session is given back either way.
+    /// A place for the session that `make` makes, and whether it has one: none has when the worker ends.
     pub(crate) fn open(&self, limit: Credits, make: impl FnOnce(SessionKey) -> Session<B>) -> (Arc<Session<B>>, bool) {
         let mut state = self.state.lock();
-        let key = state.next_key;
-        state.next_key += 1;
-        let session = Arc::new(make(key));
-        let open = !state.stopping;
-        if open {
-            let inbox = Inbox::new(limit);
-            let place = Place { session: session.clone(), inbox, idle_hook: None, closed: false, billed_ns: 0 };
-            state.places.insert(key, place);
-            state.turns.open(key);
+        let session = Arc::new(make(state.places.next_key()));
+        if !state.stopping {
+            state.places.open(session.clone(), limit);
         }
-        (session, open)
+        (session, !state.stopping)
     }
 
-    /// Takes no more of a session: drops what waits, tells the device thread.
-    pub(crate) fn close(&self, session: &Arc<Session<B>>) {
-        let mut state = self.state.lock();
-        let Some(place) = state.open_place(session.key) else { return };
-        place.closed = true;
-        let inbox = std::mem::replace(&mut place.inbox, Inbox::new(Credits::default()));
-        let hook = place.idle_hook.take();
-        state.turns.close(session.key);
-        state.closing.push(session.clone());
-        state.update(&self.signals);
-        self.notify(state);
+    /// Takes no more of a session, and drops what waits; whether it took something before.
+    pub(crate) fn close(&self, session: &Session<B>) -> bool {
+        let waited = self.state.lock().places.close(session.key);
         session.room.notify_all();
-        drop((inbox, hook));
+        waited.is_some()
+    }
+
+    /// Tells the device thread of a session that takes no more, once its values are dropped: then it finds their memory
+    /// free.
+    pub(crate) fn closed(&self, session: &Arc<Session<B>>) {
+        let mut state = self.state.lock();
+        state.places.closed(session);
+        self.tell_device(state);
     }
 
     /// Forgets a closed session, but not what it did.
     pub(crate) fn forget(&self, session: &Session<B>) {
-        let mut state = self.state.lock();
-        let place = state.places.remove(&session.key);
-        state.past.add(session);
-        drop(state);
+        let place = self.state.lock().places.forget(session);
         drop(place);
     }
 
-    /// Wakes the device thread if it is parked.
-    fn notify(&self, state: MutexGuard<'_, State<B>>) {
+    /// There may be something to do: says so, and wakes the device thread if it is parked.
+    fn tell_device(&self, state: MutexGuard<'_, State<B>>) {
+        self.signals.waiting.store(state.places.waiting(), Relaxed);
         let parked = state.parked;
         drop(state);
         if parked {
@@ -196,7 +123,7 @@ impl<B: Buffer> Queue<B> {
 
     /// Whether a send would wait for room just now.
     pub(crate) fn is_full(&self, key: SessionKey) -> bool {
-        self.state.lock().places.get(&key).is_some_and(|place| place.inbox.is_full())
+        self.state.lock().places.get(key).is_some_and(|place| place.inbox.is_full())
     }
 
     /// Appends a message, after waiting for room.
@@ -208,12 +135,10 @@ impl<B: Buffer> Queue<B> {
     ) -> Result<(), Interrupted> {
         let mut result = Ok(());
         let mut state = self.state.lock();
-        loop {
-            let device = state.device;
-            let Some(place) = state.open_place(session.key) else { return result };
-            if result.is_err() || !place.inbox.is_full() || device == Some(std::thread::current().id()) {
-                break;
-            }
+        while result.is_ok()
+            && state.places.get(session.key).is_some_and(|place| place.inbox.is_full())
+            && state.device != Some(std::thread::current().id())
+        {
             if session.room.wait_for(&mut state, CANCEL_POLL).timed_out() {
                 // The lock is not held while foreign code runs.
                 drop(state);
@@ -230,10 +155,10 @@ impl<B: Buffer> Queue<B> {
     /// Appends a message if there is room, else gives it back.
     pub(crate) fn try_send(&self, session: &Session<B>, queued: Queued) -> Result<(), Queued> {
         let mut state = self.state.lock();
-        match state.open_place(session.key) {
-            Some(place) if place.inbox.is_full() => return Err(queued),
-            _ => self.push(state, session, queued),
+        if state.places.get(session.key).is_some_and(|place| place.inbox.is_full()) {
+            return Err(queued);
         }
+        self.push(state, session, queued);
         Ok(())
     }
 
@@ -243,35 +168,32 @@ impl<B: Buffer> Queue<B> {
     }
 
     fn push(&self, mut state: MutexGuard<'_, State<B>>, session: &Session<B>, queued: Queued) {
-        let Some(place) = state.open_place(session.key) else { return };
-        place.inbox.push(queued);
-        // Under the lock, so that it counts the messages in their order.
-        session.sent.fetch_add(1, Release);
-        let ready = place.inbox.is_ready();
-        state.turns.set_ready(session.key, ready);
-        state.update(&self.signals);
-        self.notify(state);
+        let refused = state.places.push(session.key, queued);
+        self.tell_device(state);
+        drop(refused);
     }
 
     /// A payload came, or it never will.
     pub(crate) fn supply(&self, key: SessionKey, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
         let mut state = self.state.lock();
-        let Some(place) = state.open_place(key) else { return Ok(()) };
-        place.inbox.supply(id, supply)?;
-        let ready = place.inbox.is_ready();
-        state.turns.set_ready(key, ready);
-        state.update(&self.signals);
-        self.notify(state);
-        Ok(())
+        let result = state.places.supply(key, id, supply);
+        self.tell_device(state);
+        result
     }
 
     /// What is next, if there is something.
     pub(crate) fn try_pop(&self) -> Option<Work<B>> {
         let mut state = self.state.lock();
-        if state.stopping {
-            return None;
+        match state.stopping {
+            true => None,
+            false => self.next(&mut state),
         }
-        state.next(&self.signals)
+    }
+
+    fn next(&self, state: &mut State<B>) -> Option<Work<B>> {
+        let work = state.places.next();
+        self.signals.waiting.store(state.places.waiting(), Relaxed);
+        work
     }
 
     /// Watches for work for a short time; whether some came.
@@ -298,7 +220,7 @@ impl<B: Buffer> Queue<B> {
             if state.stopping {
                 return Parked::Stopping;
             }
-            if let Some(work) = state.next(&self.signals) {
+            if let Some(work) = self.next(&mut state) {
                 return Parked::Work(work);
             }
             if std::mem::take(&mut state.woken) {
@@ -313,23 +235,15 @@ impl<B: Buffer> Queue<B> {
                 }
             };
             state.parked = false;
-            let nothing = state.turns.ready() == 0 && state.closing.is_empty();
-            if timed_out && nothing && !state.woken && !state.stopping {
+            if timed_out && state.places.waiting() == 0 && !state.woken && !state.stopping {
                 return Parked::TimedOut;
             }
         }
     }
 
-    /// Gives back what a message occupied, and counts the time the session has used since the last one.
+    /// Gives back what a message occupied.
     pub(crate) fn release(&self, session: &Session<B>, credits: Credits) {
-        let used_ns = session.used_ns();
-        let mut state = self.state.lock();
-        let Some(place) = state.open_place(session.key) else { return };
-        place.inbox.release(credits);
-        let unbilled_ns = used_ns.saturating_sub(place.billed_ns);
-        place.billed_ns = used_ns;
-        state.turns.charge(session.key, unbilled_ns);
-        drop(state);
+        self.state.lock().places.release(session.key, credits);
         session.room.notify_all();
     }
 
@@ -346,10 +260,10 @@ impl<B: Buffer> Queue<B> {
         self.work.notify_one();
     }
 
-    /// Sets what is asked when there is nothing to do; gives back what was asked before.
+    /// Sets what is asked when there is nothing to do; gives back what is to be dropped.
     #[must_use = "a hook is dropped outside the lock"]
     pub(crate) fn set_idle_hook(&self, key: SessionKey, hook: Option<Arc<IdleHook>>) -> Option<Arc<IdleHook>> {
-        match self.state.lock().open_place(key) {
+        match self.state.lock().places.get(key) {
             Some(place) => std::mem::replace(&mut place.idle_hook, hook),
             None => hook,
         }
@@ -357,21 +271,19 @@ impl<B: Buffer> Queue<B> {
 
     /// All that is asked when there is nothing to do.
     pub(crate) fn idle_hooks(&self) -> Vec<(SessionKey, Arc<IdleHook>)> {
-        let state = self.state.lock();
-        state.places.iter().filter_map(|(&key, place)| Some((key, place.idle_hook.clone()?))).collect()
+        self.state.lock().places.idle_hooks()
     }
 
     /// Whether nothing of a session is waiting and the device thread is parked.
     pub(crate) fn is_idle(&self, key: SessionKey) -> bool {
-        let state = self.state.lock();
-        state.parked && state.places.get(&key).is_none_or(|place| place.inbox.is_empty())
+        let mut state = self.state.lock();
+        state.parked && state.places.get(key).is_none_or(|place| place.inbox.is_empty())
     }
 
     /// What all sessions did together, and how many there are.
     pub(crate) fn totals(&self) -> (Totals, u64) {
         let state = self.state.lock();
-        let mut totals = state.past.clone();
-        let sessions: Vec<_> = state.places.values().map(|place| place.session.clone()).collect();
+        let (mut totals, sessions) = (state.places.past(), state.places.sessions());
         drop(state);
         sessions.iter().for_each(|session| totals.add(session));
         (totals, sessions.len() as u64)
@@ -381,29 +293,19 @@ impl<B: Buffer> Queue<B> {
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopping = true;
-        let mut inboxes = Vec::new();
-        for place in state.places.values_mut() {
-            inboxes.push(std::mem::replace(&mut place.inbox, Inbox::new(Credits::default())));
-            place.closed = true;
-        }
-        let sessions: Vec<_> = state.places.values().map(|place| place.session.clone()).collect();
+        let waited = state.places.stop();
+        let sessions = state.places.sessions();
         drop(state);
         self.work.notify_all();
         for session in sessions {
             session.room.notify_all();
         }
-        drop(inboxes);
+        drop(waited);
     }
 
-    /// The device thread ends: no session has a place any more.
+    /// The device thread ends: no session has a place any more. Gives back those that had one.
     pub(crate) fn clear(&self) -> Vec<Arc<Session<B>>> {
-        let mut state = self.state.lock();
-        let places = std::mem::take(&mut state.places);
-        state.closing.clear();
-        let sessions: Vec<_> = places.values().map(|place| place.session.clone()).collect();
-        sessions.iter().for_each(|session| state.past.add(session));
-        drop(state);
-        drop(places);
-        sessions
+        let places = self.state.lock().places.clear();
+        places.into_iter().map(|place| place.session).collect()
     }
 }

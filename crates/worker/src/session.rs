@@ -78,7 +78,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn finish(self: &Arc<Self>) {
         let (done, answers) = self.table.finish();
         answers.into_iter().for_each(|answer| self.answer(answer));
-        if let Some(hook) = self.executed.get() {
+        if let (Some(done), Some(hook)) = (done, self.executed.get()) {
             guarded(|| hook(done));
         }
     }
@@ -96,8 +96,12 @@ impl<B: Buffer> Session<B> {
         }
     }
 
-    /// Counts a failure that arose here, and says so where somebody listens.
+    /// Counts a failure that arose here, and says so where somebody listens. What a window misses because its session was
+    /// closed meanwhile is none.
     pub(crate) fn report(&self, failure: &Failure) {
+        if self.table.lock().stopped {
+            return;
+        }
         Counters::add(&self.counters.failures, 1);
         self.worker.debug.print(|| format!("failure: {failure}"));
         if let Some(journal) = &self.journal {

@@ -156,6 +156,11 @@ impl SessionHandle {
         self.inner.port.stats()
     }
 
+    /// The names of the values it holds, ascending: those of everything that has run.
+    pub fn values(&self) -> Vec<TensorId> {
+        self.inner.port.values()
+    }
+
     /// Gives cached memory back to the system, after everything sent so far.
     pub fn trim(&self) {
         self.inner.port.post(Queued::new(Message::Trim, Vec::new()));

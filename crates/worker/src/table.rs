@@ -198,14 +198,14 @@ impl<B: Buffer> Table<B> {
         ids.iter().filter_map(|&id| state.entries.remove(&id)).collect()
     }
 
-    /// One more message is finished; how many are now.
+    /// One more message is finished; how many are now, unless nobody is left to hear it.
     #[must_use = "readers wait for their answers"]
-    pub(crate) fn finish(&self) -> (u64, Vec<Answer<B>>) {
+    pub(crate) fn finish(&self) -> (Option<u64>, Vec<Answer<B>>) {
         let advance = |state: &mut TableState<B>| {
             state.done += 1;
             let done = state.done;
             state.raised.retain(|(_, sent)| *sent > done);
-            done
+            (!state.stopped).then_some(done)
         };
         let reached = |state: &TableState<B>, awaited| match awaited {
             Awaited::Value(_, sent) | Awaited::Done(sent) => state.done >= sent,
@@ -223,6 +223,13 @@ impl<B: Buffer> Table<B> {
         let (dropped, answers) = self.change(end, |_, _| true);
         drop(dropped);
         answers
+    }
+
+    /// The names of all values, ascending.
+    pub(crate) fn ids(&self) -> Vec<TensorId> {
+        let mut ids: Vec<TensorId> = self.state.lock().entries.keys().copied().collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// How many values there are.

@@ -5,7 +5,7 @@ mod support;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gt_engine::Reference;
 use gt_ir::TensorId;
@@ -13,14 +13,6 @@ use gt_observe::InstructionLog;
 use gt_worker::{Interrupted, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use support::*;
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(5), "it never came");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// The worker sleeps: it has stopped asking. (One more question may be under way.)
 fn assert_stays(asked: &AtomicUsize) {
@@ -31,16 +23,8 @@ fn assert_stays(asked: &AtomicUsize) {
 }
 
 fn gated(config: SessionConfig) -> (SessionHandle, Arc<Gate>) {
-    let gate = Arc::new(Gate::default());
-    let engine = Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 };
+    let (engine, gate) = Gated::new();
     (session(move || engine, config), gate)
-}
-
-/// Two values, so that the gated engine waits at the second.
-fn two(first: u64) -> gt_ir::Window {
-    let fill = format!("%{first} = fill() dtype=f32 shape=[2] $ 3.0");
-    let view = format!("%{} = reshape(%{first}) shape=[2, 1]", first + 1);
-    window(&[&fill, &view], &[], &[])
 }
 
 #[test]

@@ -70,8 +70,7 @@ fn other_extents_reuse_the_structure() {
 #[test]
 fn a_read_returns_before_its_window_ends() {
     within_time(|| {
-        let gate = Arc::new(Gate::default());
-        let engine = Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 };
+        let (engine, gate) = Gated::new();
         let worker = session(move || engine, SessionConfig::default());
         let lines = ["%1 = fill() dtype=f32 shape=[2] $ 3.0", "%2 = reshape(%1) shape=[2, 1]"];
         worker.send(window(&lines, &[], &[]), &never).unwrap();
@@ -279,8 +278,7 @@ fn long_windows_are_split_when_asked() {
 #[test]
 fn shutdown_sends_readers_home() {
     within_time(|| {
-        let gate = Arc::new(Gate::default());
-        let engine = Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 };
+        let (engine, gate) = Gated::new();
         let worker = session(move || engine, SessionConfig::default());
         let lines = ["%1 = fill() dtype=f32 shape=[2] $ 3.0", "%2 = reshape(%1) shape=[2, 1]"];
         worker.send(window(&lines, &[], &[]), &never).unwrap();

@@ -45,6 +45,14 @@ macro_rules! messages {
             $($(#[$vmeta])* $variant { $($(#[$fmeta])* $field: $ty),* }),*
         }
 
+        impl messages!(@static $name $($life)?) {
+            /// The fields and codes of every message: what must not change without a new version of the protocol.
+            pub const SCHEMA: &'static str = concat!(
+                stringify!($name), "\n",
+                $("  ", stringify!($code), " ", stringify!($variant), $(" ", stringify!($field), ": ", stringify!($ty), ";",)* "\n",)*
+            );
+        }
+
         impl<'a> $crate::protocol::Wire<'a> for messages!(@type $name $($life)?) {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
@@ -66,6 +74,8 @@ macro_rules! messages {
             }
         }
     };
+    (@static $name:ident) => { $name };
+    (@static $name:ident $life:lifetime) => { $name<'_> };
     (@type $name:ident) => { $name };
     (@type $name:ident $life:lifetime) => { $name<'a> };
 }
@@ -77,6 +87,12 @@ macro_rules! record {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name { $($(#[$fmeta])* pub $field: $ty),* }
+
+        impl $name {
+            /// The fields; see the schemas of messages.
+            pub const SCHEMA: &'static str =
+                concat!(stringify!($name), $(" ", stringify!($field), ": ", stringify!($ty), ";",)* "\n");
+        }
 
         impl<'a> $crate::protocol::Wire<'a> for $name {
             fn put(&self, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gt_engine::{Done, Engine, Memory, Reference, ReferenceBuffer, Run, Sink, Ticket, Value};
 use gt_ir::{Failure, HostTensor, OpKind, Payload, TensorId, Window};
@@ -33,6 +33,22 @@ pub fn window(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Window {
     let payload = |(instr, values)| Payload { instr, bytes: bytes(values).into() };
     let uploads = places.zip(uploads).map(payload).collect();
     Window { instrs, uploads, frees: frees.iter().map(|&n| TensorId(n)).collect(), eager: false, joined: false }
+}
+
+/// Two values, so that the gated engine waits at the second.
+pub fn two(first: u64) -> Window {
+    let fill = format!("%{first} = fill() dtype=f32 shape=[2] $ 3.0");
+    let view = format!("%{} = reshape(%{first}) shape=[2, 1]", first + 1);
+    window(&[&fill, &view], &[], &[])
+}
+
+/// Fails the test if the condition does not come true within five seconds.
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(5), "it never came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 pub fn never() -> bool {
@@ -90,6 +106,14 @@ pub struct Gated {
     pub gate: Arc<Gate>,
     pub panic_at: Option<usize>,
     pub runs: usize,
+}
+
+impl Gated {
+    /// An engine that never panics, and its gate.
+    pub fn new() -> (Gated, Arc<Gate>) {
+        let gate = Arc::new(Gate::default());
+        (Gated { inner: Reference::new(), gate: gate.clone(), panic_at: None, runs: 0 }, gate)
+    }
 }
 
 struct GateSink {

@@ -1,0 +1,295 @@
+//! The link to a server: windows out by the control connection, uploads out and answers in by the data connection.
+//!
+//! Three threads meet here. The threads that record send, one after the other. The I/O thread delivers what arrives. One
+//! thread of the link's own, `gt-link`, opens connections again, sends templates that were asked for, and cuts lanes that
+//! rest. Two locks: `sending` keeps the order of what is sent, `state` everything else; whoever needs both takes them in
+//! this order, and the I/O thread takes only `state`, so it never waits for a sender.
+//!
+//! LINK-1: messages leave in the order of their numbers; all of them are in the outbox until the server acks them.
+//! LINK-2: a wait ends: with its answer, when the caller gives up, or when the session has ended.
+//! LINK-3: the session ends once, and says why from then on.
+
+mod dial;
+mod encoder;
+mod live;
+mod receive;
+mod state;
+mod upkeep;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use gt_ir::{Failure, HostTensor, TensorId, Window};
+use gt_net::protocol::{DataRequest, StreamMessage, encode};
+use parking_lot::{Condvar, Mutex};
+
+pub use dial::{Dialer, Network};
+use encoder::{Encoder, TRAVELS_APART_BYTES};
+use state::{Answer, State};
+
+use crate::link::{Link, WaitError};
+
+/// How often a waiting thread asks whether it should give up.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+
+/// How a session with a server is opened.
+pub struct Options {
+    /// Who it is, for people.
+    pub name: String,
+    /// What the server asks for beyond loopback.
+    pub token: Vec<u8>,
+    /// The variables that belong to the session.
+    pub variables: Vec<(String, String)>,
+    /// How many workers it wants at most; 0 for all.
+    pub workers: u32,
+    /// How long opening may take.
+    pub timeout: Duration,
+    /// Called by the link's thread while the worker has nothing to do: cuts lanes that rest, says whether some still record.
+    pub idle: fn() -> bool,
+}
+
+/// What all threads of a link share.
+struct Shared {
+    dialer: Box<dyn Dialer>,
+    options: Options,
+    sending: Mutex<Encoder>,
+    state: Mutex<State>,
+    /// Something changed that a waiting sender or reader may wait for.
+    changed: Condvar,
+    /// There is something to do for the link's thread.
+    upkeep: Condvar,
+    /// Something was recorded since the lanes were last looked at.
+    recording: AtomicBool,
+}
+
+/// A session with a server.
+pub struct Remote {
+    shared: Arc<Shared>,
+}
+
+impl Remote {
+    /// Opens a session and waits until the server has taken it.
+    ///
+    /// # Errors
+    /// When nothing answers in time, or the server refuses.
+    pub fn open(dialer: Box<dyn Dialer>, options: Options, cancel: &dyn Fn() -> bool) -> Result<Remote, WaitError> {
+        let shared = Arc::new(Shared {
+            dialer,
+            sending: Mutex::new(Encoder::default()),
+            state: Mutex::new(State::new()),
+            changed: Condvar::new(),
+            upkeep: Condvar::new(),
+            recording: AtomicBool::new(false),
+            options,
+        });
+        upkeep::say_hello(&shared, cancel)?;
+        let timeout = shared.options.timeout;
+        let deadline = Instant::now() + timeout;
+        shared.wait(&|| cancel() || Instant::now() > deadline, |state| state.is_open().then_some(Ok(()))).map_err(
+            |e| match e {
+                WaitError::Interrupted if !cancel() => WaitError::Failed(Failure::new(
+                    gt_ir::FailureKind::WorkerLost,
+                    format!("the server at {} did not answer within {timeout:?}", shared.dialer.server()),
+                )),
+                e => e,
+            },
+        )?;
+        upkeep::start(&shared);
+        Ok(Remote { shared })
+    }
+
+    /// The names of the session's workers, its home first.
+    pub fn workers(&self) -> Vec<String> {
+        let state = self.shared.state.lock();
+        state.workers.iter().map(|w| w.id.clone()).collect()
+    }
+
+    /// What the worker has done for this session, as it tells it.
+    pub fn stats(&self, cancel: &dyn Fn() -> bool) -> Result<String, WaitError> {
+        match self.shared.ask(cancel, |request| StreamMessage::Stats { request })? {
+            Answer::Stats(json) => Ok(json),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Gives cached memory back to the worker's system.
+    pub fn trim(&self) -> Result<(), WaitError> {
+        self.shared.post(&StreamMessage::Trim {})
+    }
+
+    /// Ends the session: nothing more is sent, waits end, the server forgets it.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Link for Remote {
+    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let shared = &*self.shared;
+        // As for a worker in this process: who gives up waiting for room has the window sent all the same.
+        let room = shared.wait(cancel, |state| state.has_room().then_some(Ok(())));
+        if let Err(WaitError::Failed(_)) = room {
+            // Nobody will run it. Recording goes on; the next read says why.
+            return Ok(());
+        }
+        let mut apart = Vec::new();
+        for payload in window.uploads.iter().filter(|p| p.bytes.len() > TRAVELS_APART_BYTES) {
+            if let Some(id) = window.instrs.get(payload.instr as usize).and_then(|i| i.outs.first()) {
+                apart.push((*id, payload.bytes.clone()));
+            }
+        }
+        {
+            let mut encoder = shared.sending.lock();
+            let instrs = window.instrs.len() as u32;
+            let bytes = window.uploads.iter().map(|p| p.bytes.len() as u64).sum();
+            let message = encoder.window(&window);
+            let mut state = shared.state.lock();
+            state.live.window(&window);
+            let Some((head, connection)) = state.push(&message, instrs, bytes) else { return Ok(()) };
+            drop(state);
+            if let Some(connection) = connection {
+                shared.dispatch(&connection, &head);
+            }
+        }
+        for (id, bytes) in apart {
+            let connection = {
+                let mut state = shared.state.lock();
+                state.uploads.push((id, bytes.clone()));
+                state.data.clone()
+            };
+            if let Some(connection) = connection {
+                let _ = connection.send_with_body(&encode(&DataRequest::Upload { id }), bytes);
+            }
+        }
+        room
+    }
+
+    fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
+        if let Some(failure) = self.shared.state.lock().live.lost(id) {
+            return Err(WaitError::Failed(failure));
+        }
+        match self.shared.ask(cancel, |request| StreamMessage::Read { request, id })? {
+            Answer::Value(value) => Ok(value),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        match self.shared.ask(cancel, |request| StreamMessage::Synchronize { request })? {
+            Answer::Done => Ok(()),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    fn wake(&self) {
+        self.shared.wake();
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.shared.state.lock();
+        !state.has_room() && !state.has_ended()
+    }
+}
+
+impl Shared {
+    /// Waits until `ready` gives something (LINK-2).
+    fn wait<T>(
+        &self,
+        cancel: &dyn Fn() -> bool,
+        mut ready: impl FnMut(&mut State) -> Option<Result<T, WaitError>>,
+    ) -> Result<T, WaitError> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(result) = ready(&mut state) {
+                return result;
+            }
+            if let Some(failure) = state.ended() {
+                return Err(WaitError::Failed(failure));
+            }
+            if self.changed.wait_for(&mut state, CANCEL_POLL).timed_out() {
+                // The lock is not held while foreign code runs.
+                drop(state);
+                if cancel() {
+                    return Err(WaitError::Interrupted);
+                }
+                state = self.state.lock();
+            }
+        }
+    }
+
+    /// Puts a message that takes no credits into the stream.
+    fn post(&self, message: &StreamMessage<'_>) -> Result<(), WaitError> {
+        let _in_order = self.sending.lock();
+        let mut state = self.state.lock();
+        let Some((head, connection)) = state.push(&encode(message), 0, 0) else {
+            return Err(WaitError::Failed(state.ended().unwrap_or_else(state::closed)));
+        };
+        drop(state);
+        if let Some(connection) = connection {
+            self.dispatch(&connection, &head);
+        }
+        Ok(())
+    }
+
+    /// Asks the worker something and waits for the answer.
+    fn ask<'a>(
+        &self,
+        cancel: &dyn Fn() -> bool,
+        question: impl FnOnce(u64) -> StreamMessage<'a>,
+    ) -> Result<Answer, WaitError> {
+        let request = self.state.lock().expect_answer();
+        let answer = self.post(&question(request)).and_then(|()| {
+            self.wait(cancel, |state| match state.take_answer(request)? {
+                Answer::Failed(failure) => Some(Err(WaitError::Failed(failure))),
+                answer => Some(Ok(answer)),
+            })
+        });
+        self.state.lock().forget_answer(request);
+        answer
+    }
+
+    /// Sends a message that the outbox has. If the connection is full or gone, the link's thread sends it again.
+    fn dispatch(&self, connection: &gt_net::Connection, head: &[u8]) {
+        if connection.send(head).is_err() {
+            let mut state = self.state.lock();
+            state.resend = true;
+            self.upkeep.notify_one();
+        }
+    }
+
+    /// An instruction was recorded after a pause: if nothing follows, somebody has to send it.
+    #[inline]
+    fn wake(&self) {
+        if !self.recording.load(Ordering::Relaxed) && !self.recording.swap(true, Ordering::SeqCst) {
+            // Under the lock, or the thread could be between its look and its sleep.
+            let _state = self.state.lock();
+            self.upkeep.notify_one();
+        }
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        if state.has_ended() {
+            return;
+        }
+        let (control, data) = (state.control.take(), state.data.take());
+        state.end(state::closed());
+        drop(state);
+        self.changed.notify_all();
+        self.upkeep.notify_all();
+        if let Some(control) = control {
+            let _ = control.send(&encode(&gt_net::protocol::ToServer::Goodbye {}));
+            control.close();
+        }
+        if let Some(data) = data {
+            data.close();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What arrives, on the I/O thread: it takes the state's lock for a moment, and never sends.
+
+use std::sync::{Arc, Weak};
+
+use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
+use gt_net::protocol::{DataReply, FromServer, ReadAnswer, decode};
+use gt_net::{Connection, NetError, Receiver};
+
+use super::Shared;
+use super::state::Answer;
+
+/// Takes what the server says. Weak: a link that is gone has nothing to hear.
+pub(super) struct FromControl(pub Weak<Shared>);
+
+/// Takes what the worker says.
+pub(super) struct FromData(pub Weak<Shared>);
+
+fn lost(reason: impl ToString) -> Failure {
+    Failure::new(FailureKind::WorkerLost, reason.to_string())
+}
+
+impl FromControl {
+    fn take(shared: &Arc<Shared>, from: &Connection, message: FromServer) -> Result<(), NetError> {
+        let mut state = shared.state.lock();
+        match message {
+            FromServer::Welcome { session, secret, workers, home, received, credits_instrs, credits_bytes } => {
+                state.session = Some((session, secret));
+                state.set_credits(credits_instrs, credits_bytes);
+                state.home = home.and_then(|index| workers.iter().find(|w| w.index == index).cloned());
+                state.workers = workers;
+                state.ack(received, 0)?;
+                state.control = Some(from.clone());
+                state.resend = true;
+                state.attach = state.home.is_some() && state.data.is_none();
+            }
+            FromServer::Refused { why } => {
+                state.end(lost(format!("the server at {} ended the session: {why}", shared.dialer.server())));
+            }
+            FromServer::Ack { received, executed } => state.ack(received, executed)?,
+            FromServer::NeedTemplate { digest } => state.wanted_templates.push(digest),
+            FromServer::WorkerLost { worker, reason } => state.worker_lost(&worker, &reason),
+            FromServer::Home { worker, .. } => {
+                state.workers.retain(|w| w.id != worker.id);
+                state.workers.insert(0, worker.clone());
+                state.home = Some(worker);
+                state.data = None;
+                state.attach = true;
+            }
+            FromServer::Status { .. } => {}
+        }
+        drop(state);
+        shared.changed.notify_all();
+        shared.upkeep.notify_one();
+        Ok(())
+    }
+}
+
+impl Receiver for FromControl {
+    fn message(&mut self, from: &Connection, head: &[u8], _: Option<Bytes>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        if decode::<FromServer>(head).and_then(|message| Self::take(&shared, from, message)).is_err() {
+            from.close();
+        }
+    }
+
+    fn closed(&mut self, from: &Connection, why: &NetError) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let mut state = shared.state.lock();
+        if state.control.as_ref().is_none_or(|c| c.is_same(from)) {
+            state.control = None;
+            if state.session.is_none() {
+                state.end(lost(format!("the server at {}: {why}", shared.dialer.server())));
+            }
+        }
+        drop(state);
+        shared.changed.notify_all();
+        shared.upkeep.notify_one();
+    }
+}
+
+impl Receiver for FromData {
+    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let mut state = shared.state.lock();
+        match decode::<DataReply<'_>>(head) {
+            Ok(DataReply::Answer { request, answer }) => {
+                let answer = match answer {
+                    ReadAnswer::Value { ty, bytes } => {
+                        let bytes = match (bytes, body) {
+                            (Some(bytes), _) => bytes.to_vec(),
+                            (None, Some(body)) => body.to_vec(),
+                            (None, None) => Vec::new(),
+                        };
+                        match bytes.len() == ty.bytes() {
+                            true => Answer::Value(HostTensor { ty, bytes }),
+                            false => Answer::Failed(Failure::new(
+                                FailureKind::Internal,
+                                format!("the worker sent {} bytes for a {ty}", bytes.len()),
+                            )),
+                        }
+                    }
+                    ReadAnswer::Failed { failure } => Answer::Failed(failure),
+                    ReadAnswer::Done {} => Answer::Done,
+                    ReadAnswer::Stats { json } => Answer::Stats(json),
+                };
+                state.answer(request, answer);
+            }
+            Ok(DataReply::Attached {}) => {
+                state.data = Some(from.clone());
+                // What was on its way when the last connection broke goes out again; a worker that has it drops it.
+                state.attach = false;
+                state.resend_uploads = true;
+            }
+            Ok(DataReply::Refused { reason }) => state.end(lost(format!("a worker refused this session: {reason}"))),
+            Ok(DataReply::Echo { .. }) => {}
+            Err(_) => from.close(),
+        }
+        drop(state);
+        shared.changed.notify_all();
+        shared.upkeep.notify_one();
+    }
+
+    fn closed(&mut self, from: &Connection, _: &NetError) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let mut state = shared.state.lock();
+        if state.data.as_ref().is_none_or(|c| c.is_same(from)) {
+            state.data = None;
+            state.attach = state.home.is_some();
+        }
+        drop(state);
+        shared.upkeep.notify_one();
+    }
+}

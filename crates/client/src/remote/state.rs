@@ -1,0 +1,212 @@
+//! What a link knows.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId};
+use gt_net::protocol::{ToServer, WorkerInfo, encode};
+use gt_net::{Connection, Outbox};
+
+use super::live::Live;
+use crate::link::WaitError;
+
+/// Messages kept for a server that may ask for them again. Credits bound what is unexecuted; this bounds what is unacked.
+const OUTBOX_BYTES: usize = 256 << 20;
+
+/// What a request was answered with.
+pub(super) enum Answer {
+    Value(HostTensor),
+    Done,
+    Stats(String),
+    Failed(Failure),
+}
+
+impl Answer {
+    pub fn unexpected(self) -> WaitError {
+        WaitError::Failed(Failure::new(FailureKind::Internal, "the worker answered another question than it was asked"))
+    }
+}
+
+/// What a message takes until it has been executed.
+struct Taken {
+    seq: u64,
+    instrs: u32,
+    bytes: u64,
+}
+
+pub(super) struct State {
+    pub control: Option<Connection>,
+    pub data: Option<Connection>,
+    /// The number of the session and what resumes it, once the server has welcomed it.
+    pub session: Option<(u64, Box<[u8]>)>,
+    pub workers: Vec<WorkerInfo>,
+    pub home: Option<WorkerInfo>,
+    /// As they go to the server.
+    outbox: Outbox<Arc<[u8]>>,
+    taken: VecDeque<Taken>,
+    outstanding: (u64, u64),
+    credits: (u64, u64),
+    pub executed: u64,
+    answers: HashMap<u64, Option<Answer>>,
+    requests: u64,
+    ended: Option<Failure>,
+    pub live: Live,
+    /// Payloads that travel apart, until the window that takes them has been executed.
+    pub uploads: Vec<(TensorId, Bytes)>,
+    /// Templates that the worker asked for.
+    pub wanted_templates: Vec<u128>,
+    /// The control connection is open again, or did not take a message: what is not acked goes out again.
+    pub resend: bool,
+    /// The data connection has to be opened.
+    pub attach: bool,
+    /// The data connection is a new one.
+    pub resend_uploads: bool,
+}
+
+/// Why a session that was closed on purpose answers nothing.
+pub(super) fn closed() -> Failure {
+    Failure::new(FailureKind::WorkerLost, "the session has ended (gt.disconnect)")
+}
+
+impl State {
+    pub fn new() -> State {
+        State {
+            control: None,
+            data: None,
+            session: None,
+            workers: Vec::new(),
+            home: None,
+            outbox: Outbox::new(OUTBOX_BYTES),
+            taken: VecDeque::new(),
+            outstanding: (0, 0),
+            credits: (1, 1),
+            executed: 0,
+            answers: HashMap::new(),
+            requests: 0,
+            ended: None,
+            live: Live::default(),
+            uploads: Vec::new(),
+            wanted_templates: Vec::new(),
+            resend_uploads: false,
+            resend: false,
+            attach: false,
+        }
+    }
+
+    /// Whether the server has taken the session, or refused it.
+    pub fn is_open(&self) -> bool {
+        self.session.is_some() && self.control.is_some()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Why the session has ended, if it has.
+    pub fn ended(&self) -> Option<Failure> {
+        self.ended.clone()
+    }
+
+    /// Ends the session; the first reason counts (LINK-3).
+    pub fn end(&mut self, why: Failure) {
+        self.ended.get_or_insert(why);
+        self.uploads.clear();
+    }
+
+    pub fn set_credits(&mut self, instrs: u64, bytes: u64) {
+        self.credits = (instrs.max(1), bytes.max(1));
+    }
+
+    /// Whether another window may be sent. One that is larger than all credits passes when nothing is outstanding.
+    pub fn has_room(&self) -> bool {
+        (self.outstanding.0 < self.credits.0 && self.outstanding.1 < self.credits.1) || self.taken.is_empty()
+    }
+
+    /// Numbers a message of the stream and keeps it; gives its bytes, and the connection to send it by if it may go at once.
+    /// None when the session has ended.
+    pub fn push(&mut self, message: &[u8], instrs: u32, bytes: u64) -> Option<(Arc<[u8]>, Option<Connection>)> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let seq = self.outbox.next();
+        let head: Arc<[u8]> = encode(&ToServer::Stream { seq, instrs, bytes, message }).into();
+        if self.outbox.push(head.clone(), head.len()).is_err() {
+            self.end(Failure::new(
+                FailureKind::WorkerLost,
+                format!("the server has not acknowledged {} MiB of messages", OUTBOX_BYTES >> 20),
+            ));
+            return None;
+        }
+        if instrs > 0 {
+            self.taken.push_back(Taken { seq, instrs, bytes });
+            self.outstanding.0 += instrs as u64;
+            self.outstanding.1 += bytes;
+        }
+        // While older messages wait to be sent again, this one waits behind them.
+        Some((head, self.control.clone().filter(|_| !self.resend)))
+    }
+
+    /// Everything the server has not acked, as it goes out again.
+    pub fn unreceived(&mut self) -> Vec<Arc<[u8]>> {
+        // What was acked is not kept any more, so all that is kept is to be sent.
+        let first = self.outbox.next() - self.outbox.len() as u64;
+        self.outbox.resend(first).map(|kept| kept.map(|(_, head)| head.clone()).collect()).unwrap_or_default()
+    }
+
+    /// The server has received and executed so much.
+    pub fn ack(&mut self, received: u64, executed: u64) -> Result<(), gt_net::NetError> {
+        self.outbox.ack(received)?;
+        self.executed = self.executed.max(executed);
+        while let Some(taken) = self.taken.front().filter(|t| t.seq < executed) {
+            self.outstanding.0 -= taken.instrs as u64;
+            self.outstanding.1 -= taken.bytes;
+            self.taken.pop_front();
+        }
+        if self.taken.is_empty() {
+            self.uploads.clear();
+        }
+        Ok(())
+    }
+
+    /// Whether everything sent has been executed.
+    pub fn is_dry(&self) -> bool {
+        self.taken.is_empty()
+    }
+
+    /// A name for an answer.
+    pub fn expect_answer(&mut self) -> u64 {
+        self.requests += 1;
+        self.answers.insert(self.requests, None);
+        self.requests
+    }
+
+    /// The answer, if it is there.
+    pub fn take_answer(&mut self, request: u64) -> Option<Answer> {
+        self.answers.get_mut(&request)?.take()
+    }
+
+    /// Keeps an answer for who waits for it; one that nobody waits for any more is dropped.
+    pub fn answer(&mut self, request: u64, answer: Answer) {
+        if let Some(place) = self.answers.get_mut(&request) {
+            *place = Some(answer);
+        }
+    }
+
+    pub fn forget_answer(&mut self, request: u64) {
+        self.answers.remove(&request);
+    }
+
+    /// A worker is gone: what it held is lost, and so are the answers it owed.
+    pub fn worker_lost(&mut self, worker: &str, reason: &str) {
+        let failure = self.live.lose(worker, reason);
+        for answer in self.answers.values_mut().filter(|a| a.is_none()) {
+            *answer = Some(Answer::Failed(failure.clone()));
+        }
+        self.taken.clear();
+        self.outstanding = (0, 0);
+        self.uploads.clear();
+        self.workers.retain(|w| w.id != worker);
+        self.home = None;
+        self.data = None;
+    }
+}

@@ -1,0 +1,137 @@
+//! The process's session, whichever kind it is.
+
+use std::sync::{Arc, OnceLock};
+
+use gt_client::remote::Remote;
+use gt_client::session::Session;
+use gt_client::{Error, Result, session};
+use gt_worker::{Memory, SessionHandle, WorkerStats};
+use parking_lot::Mutex;
+
+use crate::config::Config;
+use crate::{embedded, server};
+
+/// What the session's own functions need of it.
+pub(crate) enum Current {
+    /// A worker in this process.
+    Embedded(SessionHandle),
+    /// A server.
+    Remote(Arc<Remote>),
+}
+
+static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
+static ON_START: OnceLock<fn()> = OnceLock::new();
+
+/// Says that the first op starts a session: with the server of `GT_ADDRESS`, or with a worker in this process. Call it
+/// before anything else; again does nothing.
+pub fn install() {
+    session::set_starter(start);
+}
+
+/// Says what else to do when a session starts. The first call wins.
+pub fn on_start(f: fn()) {
+    let _ = ON_START.set(f);
+}
+
+fn start() -> Result<Session> {
+    let config = Config::from_env()?;
+    let (session, current) = match &config.address {
+        Some(address) => server::open(&config, address, &server::ConnectOptions::default())?,
+        None => {
+            let (session, handle) = embedded::start(&config)?;
+            (session, Current::Embedded(handle))
+        }
+    };
+    began(current);
+    Ok(session)
+}
+
+/// A session is the process's own from now on.
+pub(crate) fn began(current: Current) {
+    *CURRENT.lock() = Some(current);
+    if let Some(f) = ON_START.get() {
+        f();
+    }
+}
+
+/// Takes the session out of use.
+pub(crate) fn take() -> Option<Current> {
+    CURRENT.lock().take()
+}
+
+/// The embedded session, if that is what runs.
+pub(crate) fn embedded_session() -> Option<SessionHandle> {
+    match &*CURRENT.lock() {
+        Some(Current::Embedded(session)) => Some(session.clone()),
+        Some(Current::Remote(_)) | None => None,
+    }
+}
+
+fn remote() -> Option<Arc<Remote>> {
+    match &*CURRENT.lock() {
+        Some(Current::Remote(remote)) => Some(remote.clone()),
+        Some(Current::Embedded(_)) | None => None,
+    }
+}
+
+/// Whether the session is one with a server.
+pub(crate) fn is_remote() -> bool {
+    remote().is_some()
+}
+
+/// What the workers have done so far; none before the first op.
+///
+/// # Errors
+/// When a server does not answer.
+pub fn stats() -> Result<Vec<WorkerStats>> {
+    if let Some(remote) = remote() {
+        let text = session::blocking(|| remote.stats(&session::interrupted)).map_err(session::wait_error)?;
+        let stats = WorkerStats::from_text(&text).map_err(|e| Error::State(format!("the worker's statistics: {e}")))?;
+        return Ok(vec![stats]);
+    }
+    Ok(embedded_session().map(|s| vec![s.worker().stats()]).unwrap_or_default())
+}
+
+/// What the session's workers have allocated.
+///
+/// # Errors
+/// When a server does not answer.
+pub fn memory() -> Result<Memory> {
+    if let Some(session) = embedded_session() {
+        return Ok(session.worker().memory());
+    }
+    let mut memory = Memory::default();
+    for s in stats()? {
+        memory.live_bytes += s.live_bytes;
+        memory.peak_bytes += s.peak_bytes;
+        memory.cached_bytes += s.cached_bytes;
+        memory.limit_bytes += s.limit_bytes;
+    }
+    Ok(memory)
+}
+
+/// Gives cached memory back to the system, once everything recorded has run.
+///
+/// # Errors
+/// As [`gt_client::synchronize`].
+pub fn empty_cache() -> Result<()> {
+    if session::running().is_none() {
+        return Ok(());
+    }
+    gt_client::synchronize()?;
+    match (embedded_session(), remote()) {
+        (Some(session), _) => session.trim(),
+        (None, Some(remote)) => remote.trim().map_err(session::wait_error)?,
+        (None, None) => {}
+    }
+    gt_client::synchronize()
+}
+
+/// Ends the session: nothing waits for what was still recorded. For the end of a program.
+pub fn shutdown() {
+    match &*CURRENT.lock() {
+        Some(Current::Embedded(session)) => session.worker().shutdown(),
+        Some(Current::Remote(remote)) => remote.close(),
+        None => {}
+    }
+}

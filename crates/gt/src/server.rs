@@ -1,0 +1,168 @@
+//! Sessions with a server.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use gt_client::link::{Link, WaitError};
+use gt_client::remote::{Network, Options, Remote};
+use gt_client::session::{self, Session};
+use gt_client::{Error, Result, synchronize};
+use gt_ir::ops::Upload;
+use gt_ir::{Bytes, Instr, Payload, SiteId, Window};
+use gt_net::{Address, ClientTls, Io};
+use gt_worker::SessionHandle;
+
+use crate::config::{self, Config};
+use crate::current::{self, Current};
+
+/// How a server is reached, beyond its address.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// What it asks for beyond loopback; `GT_TOKEN` otherwise.
+    pub token: Option<String>,
+    /// What its certificate must be; the connection is encrypted then.
+    pub fingerprint: Option<String>,
+    /// How many of its workers to use; 0 for all.
+    pub workers: u32,
+    /// How long it may take to answer.
+    pub timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions { token: None, fingerprint: None, workers: 0, timeout: Duration::from_secs(10) }
+    }
+}
+
+/// Connects this process to the server at `host:port`. Tensors that exist are carried over.
+///
+/// ```no_run
+/// gt::install();
+/// gt::connect("127.0.0.1:9000", &gt::ConnectOptions::default())?;
+/// let x = gt::Tensor::randn(&[4, 3], None, None)?;
+/// gt::disconnect()?;
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// When nothing answers there, or it refuses. The session that was stays as it is then.
+pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
+    let config = Config::from_env()?;
+    if session::running().is_some() {
+        synchronize()?;
+    }
+    let (new, opened) = open(&config, address, options)?;
+    if let Some(old) = current::embedded_session() {
+        carry_over(&old, &*new.link)?;
+    }
+    let old = current::take();
+    session::replace(Some(new));
+    current::began(opened);
+    end(old);
+    Ok(())
+}
+
+/// Ends the session with the server, once everything recorded has run; the next op starts one in this process. Tensors that
+/// lived there are gone. Without a server there is only the wait.
+///
+/// # Errors
+/// As [`synchronize`]; the session has ended all the same.
+pub fn disconnect() -> Result<()> {
+    if session::running().is_none() {
+        return Ok(());
+    }
+    let done = synchronize();
+    if current::is_remote() {
+        let old = current::take();
+        session::replace(None);
+        end(old);
+    }
+    done
+}
+
+fn end(old: Option<Current>) {
+    match old {
+        Some(Current::Embedded(session)) => session.worker().shutdown(),
+        Some(Current::Remote(remote)) => remote.close(),
+        None => {}
+    }
+}
+
+/// The process's one thread for connections.
+fn io() -> Result<Io> {
+    static IO: OnceLock<Io> = OnceLock::new();
+    if let Some(io) = IO.get() {
+        return Ok(io.clone());
+    }
+    let io = Io::start("gt-io").map_err(|e| Error::State(e.to_string()))?;
+    Ok(IO.get_or_init(|| io).clone())
+}
+
+/// Opens a session with a server.
+pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> Result<(Session, Current)> {
+    let wrong = |e: gt_net::NetError| Error::Value(e.to_string());
+    let address: Address = address.parse().map_err(wrong)?;
+    let mut addresses = vec![address.clone()];
+    if let Address::Tcp { port, .. } = &address
+        && address.is_local()
+        && options.fingerprint.is_none()
+        && let Ok(path) = gt_net::server_socket(*port)
+    {
+        addresses.insert(0, Address::Unix(path));
+    }
+    let tls = match &options.fingerprint {
+        Some(text) => Some(ClientTls::pinned(text.parse().map_err(wrong)?).map_err(wrong)?),
+        None => None,
+    };
+    let network = Network { io: io()?, addresses, tls, host: gt_net::host_id() };
+    let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default();
+    let script = std::env::args().next().unwrap_or_default();
+    let remote = session::blocking(|| {
+        Remote::open(
+            Box::new(network),
+            Options {
+                name: format!("{} (process {})", script, std::process::id()),
+                token: token.into_bytes(),
+                variables: config::session_variables(),
+                workers: options.workers,
+                timeout: options.timeout,
+                idle: gt_client::cut_idle,
+            },
+            &session::interrupted,
+        )
+    });
+    let remote = Arc::new(remote.map_err(|e| match e {
+        WaitError::Interrupted => Error::Interrupted,
+        WaitError::Failed(failure) => Error::Connection(failure.message),
+    })?);
+    let session = Session {
+        link: Box::new(remote.clone()),
+        batch_size: config.client_batch_size,
+        // A step that is sent whole is one message instead of several, and the worker has cores of its own.
+        join_after: config.join_after(true),
+        debug: config.client_debug(),
+    };
+    Ok((session, Current::Remote(remote)))
+}
+
+/// Sends every value of one session to another, under the name it has.
+fn carry_over(from: &SessionHandle, to: &dyn Link) -> Result<()> {
+    for id in from.values() {
+        let read = session::blocking(|| from.read(id, &session::interrupted));
+        // A poisoned value stays behind: whoever reads it learns that it is gone.
+        let Ok(value) = read else { continue };
+        let upload = Upload { dtype: value.ty.dtype, shape: value.ty.shape };
+        let instr = Instr {
+            op: upload.into(),
+            outs: [id].into_iter().collect(),
+            ins: Default::default(),
+            scalars: Default::default(),
+            scope: Default::default(),
+            site: SiteId(0),
+        };
+        let payload = Payload { instr: 0, bytes: Bytes::from(value.bytes) };
+        let window = Window { instrs: vec![instr], uploads: vec![payload], eager: true, ..Window::default() };
+        session::blocking(|| to.send(window, &session::interrupted)).map_err(session::wait_error)?;
+    }
+    Ok(())
+}
