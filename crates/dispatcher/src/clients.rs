@@ -104,11 +104,14 @@ impl Core {
             credits_bytes: self.config.credits_bytes,
         });
         let Some(told) = resumed else { return };
-        for loss in session.losses_after(told) {
+        let missed = session.losses_after(told);
+        for loss in missed {
             session.tell(&FromServer::WorkerLost { worker: loss.worker.clone(), reason: loss.reason.clone() });
         }
-        // What the client knows already says nothing new; what it missed it hears now.
-        if let Some(home) = session.home.and_then(|index| self.workers.get(&index)) {
+        // Without a loss, Welcome has said where the session lives.
+        if !missed.is_empty()
+            && let Some(home) = session.home.and_then(|index| self.workers.get(&index))
+        {
             session.tell(&FromServer::Home { worker: home.info.clone(), from: session.home_from });
         }
         if let Some(digest) = session.needed {
