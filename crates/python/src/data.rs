@@ -54,7 +54,7 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
     }
     if let Ok(t) = value.cast::<PyTensor>() {
         out.tensors = true;
-        out.numbers.push(t.get().t.item().or_raise()?);
+        out.numbers.push(t.get().held().item().or_raise()?);
         return Ok(());
     }
     if value.is_instance_of::<PyString>() {
@@ -155,7 +155,7 @@ fn normalised(ty: TensorType, mut bytes: Vec<u8>) -> Vec<u8> {
 /// A tensor from a number, nested lists, an array or another tensor: always by one copy.
 pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = value.cast::<PyTensor>() {
-        let t = t.get().t.detach();
+        let t = t.get().held().detach();
         return dtype.map_or_else(|| t.alias(), |d| if d == t.dtype() { t.alias() } else { t.to_dtype(d) }).or_raise();
     }
     let plain = value.is_exact_instance_of::<PyFloat>()
@@ -194,7 +194,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
             || first.is_instance_of::<PyList>()
             || first.is_instance_of::<PyTuple>();
         let arrays = !ordinary && first.hasattr("__array_interface__")? && first.len().is_ok();
-        let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().t.rank() > 0);
+        let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().held().rank() > 0);
         if arrays || tensors {
             let parts: Vec<Tensor> = value.try_iter()?.map(|v| from_any(&v?, dtype)).collect::<PyResult<_>>()?;
             let refs: Vec<&Tensor> = parts.iter().collect();

@@ -48,7 +48,7 @@ fn entry(value: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Ellipsis);
     }
     if let Ok(t) = value.cast::<PyTensor>() {
-        return Ok(Index::Tensor(t.get().t.clone()));
+        return Ok(Index::Tensor(t.get().held().clone()));
     }
     if value.is_exact_instance_of::<PyBool>() {
         return Ok(Index::Bool(value.extract()?));

@@ -236,21 +236,65 @@ def get_device(self: Tensor) -> int:
     return -1 if index is None else index
 
 
-def _refuse(name: str, instead: str) -> None:
-    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        raise NotImplementedError(
-            f"Tensor.{name} would change a tensor's shape in place, which GT does not do: use {instead}"
-        )
+def _in_place_shape(name: str) -> None:
+    """Gives tensors `name_`: the tensor becomes the view of itself that the method `name` makes."""
+    look = getattr(Tensor, name)
 
-    refuse.__name__ = name
-    refuse.__doc__ = f"Raises: a tensor keeps its shape; use {instead}."
-    method_only(refuse)
+    def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._become_view(lambda seen: look(seen, *args, **kwargs))
+
+    change.__name__ = name + "_"
+    change.__qualname__ = f"Tensor.{name}_"
+    change.__doc__ = f"As `{name}`, and the tensor itself is the result; aliases made before keep their shape."
+    method_only(change)
 
 
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapaxes", "swapdims"):
-    _refuse(_name + "_", f"x = x.{_name}(…)")
-_refuse("resize_", "a new tensor")
-_refuse("set_", "a new tensor")
+    _in_place_shape(_name)
+
+
+@method_only
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Changes the shape in place. What is cut off is gone; elements that are added are zero.
+
+    >>> gt.arange(6).resize_(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    shape = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    missing = math.prod(shape) - self.numel()
+    if missing <= 0:
+        return self._become_view(lambda seen: seen.reshape(-1)[: math.prod(shape)].reshape(shape))
+    self.data = _core.cat([self.detach().reshape(-1), _core.zeros(missing, dtype=self.dtype)]).reshape(shape)
+    return self
+
+
+@method_only
+def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """As `resize_`, to the shape of another tensor.
+
+    >>> gt.arange(4).resize_as_(gt.ones(1, 2))
+    tensor([[0, 1]])
+    """
+    return self.resize_(tuple(other.shape))
+
+
+@method_only
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Becomes an alias of `source`; without one, a tensor of no elements.
+
+    >>> gt.arange(3).set_()
+    tensor([], dtype=gt.int64)
+    """
+    if source is not None and source.dtype != self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    self.data = _core.empty(0, dtype=self.dtype) if source is None else source
+    return self
+
 
 for _property, _get in {
     "mH": lambda self: self.transpose(-2, -1),
