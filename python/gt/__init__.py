@@ -296,7 +296,17 @@ _LATER |= dict.fromkeys(
 )
 
 
+# Dtypes of PyTorch's that GT does not have, so that the error says so.
+_NOT_A_DTYPE = frozenset(
+    "int16 short uint16 uint32 uint64 complex32 complex64 complex128 cfloat cdouble chalf quint8 qint8 qint32".split()
+)
+
+
 def __getattr__(name: str) -> _Any:
+    if name in _NOT_A_DTYPE:
+        raise AttributeError(
+            f"GT has no dtype {name}: it has float32, float64, float16, bfloat16, int8, int32, int64, uint8 and bool"
+        )
     if name not in _LATER:
         raise AttributeError(f"module 'gt' has no attribute '{name}'")
     import importlib

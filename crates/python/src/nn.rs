@@ -2,7 +2,7 @@
 
 use gt_client::Tensor;
 use gt_client::ops::Step;
-use gt_ir::ops::UpdateKind;
+use gt_ir::ops::{Complaint, UpdateKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -83,9 +83,18 @@ fn multi_tensor_update(
     Tensor::step(&step).or_raise()
 }
 
+/// The tensor, whose read fails if any element of `wrong` is true; `complaint` names what is wrong then.
+#[pyfunction]
+fn checked(tensor: &Bound<'_, PyTensor>, wrong: &Bound<'_, PyTensor>, complaint: &str) -> PyResult<PyTensor> {
+    let complaint = Complaint::from_name(complaint)
+        .ok_or_else(|| PyValueError::new_err(format!("no check is called {complaint:?}")))?;
+    tensor.get().run(tensor.py(), |t| t.checked(&wrong.get().held(), complaint))
+}
+
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(attention, m)?)?;
     m.add_function(wrap_pyfunction!(linear, m)?)?;
+    m.add_function(wrap_pyfunction!(checked, m)?)?;
     m.add_function(wrap_pyfunction!(cross_entropy_rows, m)?)?;
     m.add_function(wrap_pyfunction!(multi_tensor_update, m)?)?;
     Ok(())

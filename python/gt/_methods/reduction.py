@@ -289,9 +289,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         widen = _core.as_tensor(low == high).to(input.dtype)
         low, high = low - widen, high + widen
     inside = (flat >= low) & (flat <= high)
+    unbounded = ~_core.as_tensor(high - low).isfinite()
     place = ((flat - low) * (bins / (high - low))).floor().clamp(0, bins - 1)
     place = _core.where(inside, place, 0).long()
-    return _core.zeros(bins, dtype=input.dtype).scatter_add(0, place, inside.to(input.dtype))
+    counts = _core.zeros(bins, dtype=input.dtype).scatter_add(0, place, inside.to(input.dtype))
+    return _core.checked(counts, unbounded, "range")
 
 
 @method

@@ -1,8 +1,10 @@
 """Programs at the edges of the surface, by family; see `programs.py` for what a program is."""
 
+import edge_cases_checks
 import edge_cases_handles
+import edge_cases_optimizers
 
-FAMILIES = [edge_cases_handles]
+FAMILIES = [edge_cases_checks, edge_cases_handles, edge_cases_optimizers]
 
 
 def programs(family) -> list[tuple[str, str]]:

@@ -55,6 +55,7 @@ impl Tensor {
     /// Exponentials that sum to one along an axis.
     #[track_caller]
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
+        super::axis(dim, self.rank())?;
         self.require_float("softmax")?;
         let shifted = self.sub(&self.peak(dim)?)?;
         let e = shifted.unary(UnaryKind::Exp)?;
@@ -65,6 +66,7 @@ impl Tensor {
     /// The logarithm of [`Tensor::softmax`].
     #[track_caller]
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
+        super::axis(dim, self.rank())?;
         self.require_float("log_softmax")?;
         let shifted = self.sub(&self.peak(dim)?)?;
         let total = shifted.unary(UnaryKind::Exp)?.sum(&[dim], true, None)?;

@@ -164,6 +164,11 @@ fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Resul
         Some("floor") => Tensor::binary(BinaryKind::FloorDiv, a, b),
         Some("trunc") => {
             let dtype = gt_client::ops::result_type(&[a, b]);
+            if dtype.is_int() {
+                // Without the remainder the division is exact, whichever way it rounds.
+                let whole = Tensor::binary(BinaryKind::Sub, a, &Tensor::binary(BinaryKind::Fmod, a, b)?)?;
+                return Tensor::binary(BinaryKind::FloorDiv, &whole, b);
+            }
             Tensor::binary(BinaryKind::Div, a, b)?.unary(UnaryKind::Trunc)?.to_dtype(dtype)
         }
         Some(other) => Err(gt_client::Error::State(format!(
