@@ -134,6 +134,11 @@ fn full(
     requires_grad: bool,
 ) -> PyResult<PyTensor> {
     mark(size.py());
+    if size.is_instance_of::<pyo3::types::PyInt>() {
+        return Err(pyo3::exceptions::PyTypeError::new_err(
+            "full(): argument 'size' (position 1) must be tuple of ints, not int",
+        ));
+    }
     let shape = args::shape(&args::int_or_ints(size)?)?;
     let (value, dt) = (fill(fill_value)?, args::dtype(dtype)?);
     check_range(value, dt.unwrap_or(DType::I64))?;

@@ -58,9 +58,12 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
         return Ok(());
     }
     if value.is_instance_of::<PyString>() {
-        return Err(PyValueError::new_err("too many dimensions 'str'"));
+        return Err(match depth {
+            0 => PyTypeError::new_err("new(): invalid data type 'str'"),
+            _ => PyValueError::new_err("too many dimensions 'str'"),
+        });
     }
-    Err(PyTypeError::new_err(format!("could not make a tensor of {}", value.get_type().name()?)))
+    Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", value.get_type().name()?)))
 }
 
 /// The dtype of a buffer's format character.
@@ -194,7 +197,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
             || first.is_instance_of::<PyList>()
             || first.is_instance_of::<PyTuple>();
         let arrays = !ordinary && first.hasattr("__array_interface__")? && first.len().is_ok();
-        let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().held().rank() > 0);
+        let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().held().rank() > 0 && t.get().held().numel() != 1);
         if arrays || tensors {
             let parts: Vec<Tensor> = value.try_iter()?.map(|v| from_any(&v?, dtype)).collect::<PyResult<_>>()?;
             let refs: Vec<&Tensor> = parts.iter().collect();

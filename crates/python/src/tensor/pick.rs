@@ -44,7 +44,7 @@ fn scatter_mode(reduce: Option<&str>) -> PyResult<PutMode> {
         None => Ok(PutMode::Set),
         Some("add") => Ok(PutMode::Add),
         Some(other) => {
-            Err(PyRuntimeError::new_err(format!("scatter: reduce '{other}' is not supported; use scatter_reduce")))
+            Err(PyRuntimeError::new_err(format!("reduce argument must be either add or multiply, got {other}")))
         }
     }
 }
@@ -124,7 +124,21 @@ impl PyTensor {
         let given = src
             .or(value)
             .ok_or_else(|| PyTypeError::new_err("scatter() missing 1 required argument: 'src' or 'value'"))?;
-        let (operand, mode) = (Operand::require(given, "src")?, scatter_mode(reduce)?);
+        let operand = Operand::require(given, "src")?;
+        if reduce == Some("multiply") {
+            let this = Bound::new(py, self.like(self.held().clone()))?;
+            let source = match operand {
+                Operand::Tensor(t) => t,
+                Operand::Made(t) => Bound::new(py, self.like(t))?,
+                Operand::Number(n) => {
+                    let all = Tensor::full(index.get().held().shape(), n, Some(self.held().dtype())).or_raise()?;
+                    Bound::new(py, self.like(all))?
+                }
+            };
+            let made = this.call_method1("scatter_reduce", (dim, index, source, "prod"))?;
+            return Ok(self.like(made.cast::<PyTensor>()?.get().held().clone()));
+        }
+        let mode = scatter_mode(reduce)?;
         self.run(py, |t| t.scatter(dim, &index.get().held(), operand.arg(), mode))
     }
 
@@ -223,6 +237,14 @@ impl PyTensor {
         accumulate: bool,
     ) -> PyResult<PyTensor> {
         let indices = args::tensors(indices)?;
+        let (own, given) = (self.held().dtype(), values.get().held().dtype());
+        if own != given {
+            return Err(PyRuntimeError::new_err(format!(
+                "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+                own.long_name(),
+                given.long_name()
+            )));
+        }
         self.run(py, |t| t.index_put(&indices, &values.get().held(), accumulate))
     }
 
