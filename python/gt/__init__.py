@@ -284,6 +284,12 @@ _LATER = {
     "save": "serialization",
     "GradScaler": "amp",
 }
+_LATER |= dict.fromkeys(
+    """
+    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+    """.split(),
+    "_legacy_types",
+)
 # Functions of networks that PyTorch also has at its top, with the same arguments.
 _LATER |= dict.fromkeys(
     """

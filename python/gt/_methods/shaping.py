@@ -195,6 +195,62 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self.masked_fill_((place % stride == 0) & (place < count), fill_value)
 
 
+@method
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Elements of the tensor's storage, which are `stride` apart along each dimension. A copy, unlike PyTorch's view.
+
+    >>> gt.as_strided(gt.arange(6), (2, 2), (3, 1))
+    tensor([[0, 1],
+            [3, 4]])
+    """
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    whole = input if input._base is None else input._base
+    start = input.storage_offset() if storage_offset is None else storage_offset
+    place = _core.full((), start)
+    for dim, (count, step) in enumerate(zip(size, stride)):
+        place = place + (_core.arange(count) * step).reshape(-1, *([1] * (len(size) - dim - 1)))
+    last = start + sum((count - 1) * step for count, step in zip(size, stride))
+    if 0 not in size and last >= whole.numel():
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)} and offset {start} reach past {whole.numel()} elements"
+        )
+    return whole.reshape(-1)[place.expand(tuple(size))]
+
+
+@method_only
+def new(self: Tensor, *args: Any) -> Tensor:
+    """A tensor of this dtype: of the given data, or unwritten of the given sizes.
+
+    >>> gt.ones(1).new([1, 2])
+    tensor([1., 2.])
+    """
+    if len(args) == 1 and not isinstance(args[0], int):
+        return _core.tensor(args[0], dtype=self.dtype)
+    return _core.zeros(*(args or (0,)), dtype=self.dtype)
+
+
+@method_only
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replaces each element by what `callable` makes of it. Waits for the elements; slow.
+
+    >>> gt.arange(3).apply_(lambda v: v * 2)
+    tensor([0, 2, 4])
+    """
+    made = [callable(value) for value in self.reshape(-1).tolist()]
+    return self.copy_(_core.tensor(made, dtype=self.dtype).reshape(self.shape))
+
+
+@method_only
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: processes share tensors through a server, not through memory.
+
+    >>> gt.ones(1).share_memory_()
+    tensor([1.])
+    """
+    return self
+
+
 @method_only
 def is_shared(self: Tensor) -> bool:
     """Whether other processes see the tensor's memory: they do not.

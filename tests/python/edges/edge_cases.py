@@ -5,7 +5,9 @@ import edge_cases_calls
 import edge_cases_checks
 import edge_cases_handles
 import edge_cases_layers
+import edge_cases_linear
 import edge_cases_optimizers
+import edge_cases_shapes
 import edge_cases_tensors
 import edge_cases_training
 
@@ -15,7 +17,9 @@ FAMILIES = [
     edge_cases_checks,
     edge_cases_handles,
     edge_cases_layers,
+    edge_cases_linear,
     edge_cases_optimizers,
+    edge_cases_shapes,
     edge_cases_tensors,
     edge_cases_training,
 ]

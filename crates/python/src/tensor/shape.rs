@@ -215,17 +215,23 @@ impl PyTensor {
         self.run(dims.py(), |t| t.repeat(&d))
     }
 
-    /// Each element several times over.
-    #[pyo3(signature = (repeats, dim=None, *, output_size=None))]
+    /// Each element several times over; without `repeats`, each position as often as its element says.
+    #[pyo3(signature = (repeats=None, dim=None, *, output_size=None))]
     fn repeat_interleave(
         &self,
-        repeats: &Bound<'_, PyAny>,
+        py: Python<'_>,
+        repeats: Option<&Bound<'_, PyAny>>,
         dim: Option<i64>,
         output_size: Option<i64>,
     ) -> PyResult<PyTensor> {
-        let py = repeats.py();
         let _ = output_size;
         mark(py);
+        let Some(repeats) = repeats else {
+            let times = self.held();
+            return self.run(py, |_| {
+                repeat_by(&Tensor::arange(0.into(), (times.numel() as i64).into(), 1.into(), None)?, &times, 0)
+            });
+        };
         let source = match dim {
             None => self.held().reshape(&[-1]).or_raise()?,
             Some(_) => self.held().clone(),

@@ -24,8 +24,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     PyTorch computes a tail for the rows that need it; here it is computed for all, so that nothing waits for the targets.
 
-    >>> m = gt.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5])
-    >>> m(gt.ones(3, 8), gt.tensor([0, 4, 9])).output.shape
+    >>> m = gt.nn.AdaptiveLogSoftmaxWithLoss(16, 10, [2, 5])
+    >>> m(gt.ones(3, 16), gt.tensor([0, 4, 9])).output.shape
     gt.Size([3])
     """
 
