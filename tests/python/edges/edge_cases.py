@@ -6,6 +6,7 @@ import edge_cases_checks
 import edge_cases_handles
 import edge_cases_layers
 import edge_cases_linear
+import edge_cases_mixed
 import edge_cases_optimizers
 import edge_cases_shapes
 import edge_cases_tensors
@@ -18,6 +19,7 @@ FAMILIES = [
     edge_cases_handles,
     edge_cases_layers,
     edge_cases_linear,
+    edge_cases_mixed,
     edge_cases_optimizers,
     edge_cases_shapes,
     edge_cases_tensors,
