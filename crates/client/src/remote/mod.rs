@@ -30,6 +30,8 @@ use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
 
+/// How long a lost server is looked for before the session is given up: waits end within five seconds.
+const GIVE_UP: Duration = Duration::from_secs(4);
 /// How often a waiting thread asks whether it should give up.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
