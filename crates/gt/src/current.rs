@@ -86,7 +86,7 @@ pub(crate) fn is_remote() -> bool {
 pub fn stats() -> Result<Vec<WorkerStats>> {
     if let Some(remote) = remote() {
         let text = session::blocking(|| remote.stats(&session::interrupted)).map_err(session::wait_error)?;
-        let stats = WorkerStats::from_text(&text).map_err(|e| Error::State(format!("the worker's statistics: {e}")))?;
+        let stats = WorkerStats::from_json(&text).map_err(|e| Error::State(format!("the worker's statistics: {e}")))?;
         return Ok(vec![stats]);
     }
     Ok(embedded_session().map(|s| vec![s.worker().stats()]).unwrap_or_default())

@@ -16,6 +16,7 @@ mod current;
 mod embedded;
 mod memory_limit;
 mod server;
+mod serving;
 mod threads;
 
 pub use config::{Backend, Compile, Config, session_config};
@@ -24,4 +25,5 @@ pub use gt_client::*;
 pub use gt_engine_cpu::profile;
 pub use gt_worker::{Memory, WorkerStats};
 pub use server::{ConnectOptions, connect, disconnect};
+pub use serving::{Device, serve};
 pub use threads::{num_threads, set_num_threads};

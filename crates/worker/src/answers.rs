@@ -20,7 +20,7 @@ pub type DoneThen = Box<dyn FnOnce(Result<(), ReadError>) + Send>;
 
 /// Word that somebody left.
 pub(crate) enum Pending {
-    Value { id: TensorId, sent: u64, then: ReadThen },
+    Value { id: TensorId, sent: u64, raises: bool, then: ReadThen },
     Done { sent: u64, then: DoneThen },
 }
 
@@ -46,9 +46,9 @@ impl Pending {
 
     fn settle<B: Buffer>(self, state: &mut TableState<B>, worker: &str) -> Settled<B> {
         match self {
-            Pending::Value { id, sent, then } => match state.look_for(id, sent, worker) {
+            Pending::Value { id, sent, raises, then } => match state.look_for(id, sent, raises, worker) {
                 Some(found) => Settled::Answer(Answer::Value { id, found, then }),
-                None => Settled::Pending(Pending::Value { id, sent, then }),
+                None => Settled::Pending(Pending::Value { id, sent, raises, then }),
             },
             Pending::Done { sent, then } => match state.look_if_done(sent) {
                 Some(result) => Settled::Answer(Answer::Done { result, then }),

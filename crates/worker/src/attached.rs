@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use gt_engine::{Buffer, Memory};
 use gt_ir::{HostTensor, TensorId};
-use gt_observe::Counters;
+use gt_observe::{CounterSnapshot, Counters};
 
 use crate::answers::Pending;
 use crate::inbox::{Credits, Queued, Supply};
@@ -19,6 +19,7 @@ use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionConfig, Worke
 pub(crate) trait WorkerPort: Send + Sync {
     fn open(&self, config: SessionConfig) -> Box<dyn SessionPort>;
     fn stats(&self) -> WorkerStats;
+    fn counts(&self) -> CounterSnapshot;
     fn stop(&self);
     fn is_device_thread(&self) -> bool;
 }
@@ -69,6 +70,10 @@ impl<B: Buffer> WorkerPort for AttachedWorker<B> {
         let (totals, sessions) = self.queue.totals();
         let memory = *self.shared.memory.lock();
         totals.stats(&self.shared, memory, sessions)
+    }
+
+    fn counts(&self) -> CounterSnapshot {
+        self.queue.counts()
     }
 
     fn stop(&self) {
@@ -122,13 +127,11 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
 
     fn leave(&self, pending: Pending) {
         let counters = &self.session.counters;
-        Counters::add(
-            match &pending {
-                Pending::Value { .. } => &counters.round_trips,
-                Pending::Done { .. } => &counters.syncs,
-            },
-            1,
-        );
+        match &pending {
+            Pending::Value { raises: true, .. } => Counters::add(&counters.round_trips, 1),
+            Pending::Value { raises: false, .. } => {}
+            Pending::Done { .. } => Counters::add(&counters.syncs, 1),
+        }
         self.session.leave(pending);
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use gt_ir::SiteId;
+use gt_ir::{Failure, SiteId};
 use gt_observe::InstructionLog;
 
 /// When a plan is compiled: made again with everything left out that nobody can see.
@@ -70,6 +70,8 @@ pub struct SessionConfig {
     pub memory_limit_bytes: Option<u64>,
     /// Names for source lines in the log.
     pub site_names: Option<SiteNames>,
+    /// Set when the session had values elsewhere that are gone: what a value is that is not here.
+    pub lost: Option<Arc<Failure>>,
 }
 
 impl Default for SessionConfig {
@@ -84,6 +86,7 @@ impl Default for SessionConfig {
             batch_limit: None,
             memory_limit_bytes: None,
             site_names: None,
+            lost: None,
         }
     }
 }

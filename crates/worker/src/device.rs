@@ -78,6 +78,11 @@ impl<E: Engine> Device<E> {
         let Queued { message, lost, credits, .. } = queued;
         match message {
             Message::Window(window) => self.window(session, window, lost, credits),
+            Message::Poison(id, failure) => {
+                session.poison(id, failure);
+                let last_of = Some(Finished { credits, ..Finished::default() });
+                self.in_flight.push_back(InFlight { session, run: Launched::nothing(), last_of });
+            }
             Message::Trim => {
                 self.drain();
                 self.engine.trim();

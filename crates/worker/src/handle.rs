@@ -9,7 +9,7 @@ use crate::attached::{AttachedWorker, WorkerPort};
 use crate::device::Device;
 use crate::queue::{Queue, Signals};
 use crate::shared::Shared;
-use crate::{SessionConfig, SessionHandle, WorkerConfig, WorkerStats};
+use crate::{Load, SessionConfig, SessionHandle, WorkerConfig, WorkerStats};
 
 struct Inner {
     port: Box<dyn WorkerPort>,
@@ -57,6 +57,13 @@ impl WorkerHandle {
     /// What all sessions have done together, those that were closed included.
     pub fn stats(&self) -> WorkerStats {
         self.inner.port.stats()
+    }
+
+    /// What all sessions have done together, in three numbers: cheap enough to be asked for all the time.
+    pub fn load(&self) -> Load {
+        let counts = self.inner.port.counts();
+        let live_bytes = self.memory().live_bytes;
+        Load { busy_ns: counts.busy_ns, live_bytes, instructions: counts.total_instructions }
     }
 
     /// What the engine had allocated when the last window finished.

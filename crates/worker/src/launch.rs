@@ -2,13 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gt_engine::{Buffer, Engine, Run, Value};
-use gt_ir::{Failure, FailureKind, Instr, SiteId, TensorId, Window};
+use gt_ir::{Failure, FailureKind, Instr, Op, SiteId, TensorId, Window};
 use gt_observe::Counters;
 use gt_plan::{Canonical, Immediates, PlanError};
 
+use crate::bereft;
 use crate::device::Device;
 use crate::flight::{Finished, InFlight, Launched};
 use crate::inbox::{Credits, Lost};
@@ -28,8 +30,8 @@ impl<E: Engine> Device<E> {
     pub(crate) fn window(
         &mut self,
         session: Arc<Session<E::Buffer>>,
-        window: Window,
-        lost: Vec<Lost>,
+        mut window: Window,
+        mut lost: Vec<Lost>,
         credits: Credits,
     ) {
         let counters = &session.counters;
@@ -40,6 +42,9 @@ impl<E: Engine> Device<E> {
         Counters::add(&counters.bytes_in, bytes as u64);
         if let Some(journal) = &session.journal {
             journal.received(&window);
+        }
+        if session.bereft.load(Relaxed) {
+            self.take_out_bereft(&session, &mut window, &mut lost);
         }
         let finished = Finished { credits, frees: Vec::new() };
         let limit = session.config.batch_limit.map(|limit| limit.max(1));
@@ -56,9 +61,27 @@ impl<E: Engine> Device<E> {
         self.part(session, last, Some(finished));
     }
 
-    /// Poisons an upload whose payload never came.
-    fn lost(&mut self, session: &Arc<Session<E::Buffer>>, instr: &Instr, failure: &Failure) {
-        let mut placed = failure.clone();
+    /// Adds the instructions that depend on values the session has lost.
+    fn take_out_bereft(&mut self, session: &Arc<Session<E::Buffer>>, window: &mut Window, lost: &mut Vec<Lost>) {
+        if bereft::is_whole(&session.table.lock(), window) {
+            return;
+        }
+        // An asynchronous engine may not have published what the window reads.
+        self.drain();
+        let mut found = bereft::find(&session.table.lock(), window);
+        lost.retain(|upload| found.iter().all(|bereft| bereft.instr != upload.instr));
+        lost.append(&mut found);
+        lost.sort_by_key(|lost| lost.instr);
+    }
+
+    /// Poisons an upload whose payload never came, or what depends on a lost value.
+    fn lost(&mut self, session: &Arc<Session<E::Buffer>>, instr: &Instr, failure: &Arc<Failure>) {
+        if !matches!(instr.op, Op::Upload(_)) {
+            // The parts before may still be on their way, and a write keeps what is there.
+            self.drain();
+            return refuse::poison_instr(session, instr, failure);
+        }
+        let mut placed = (**failure).clone();
         placed.op = instr.op.display_name().to_string();
         placed.site = instr.site;
         if placed.worker.is_empty() {

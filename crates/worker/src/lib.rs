@@ -14,6 +14,7 @@
 
 mod answers;
 mod attached;
+mod bereft;
 mod config;
 mod copier;
 mod device;
@@ -30,12 +31,12 @@ mod planner;
 mod queue;
 mod refuse;
 mod sequences;
+pub mod serve;
 mod session;
 mod session_handle;
 mod shared;
 mod sink;
 mod stats;
-mod stats_text;
 mod table;
 mod turns;
 mod waits;
@@ -50,4 +51,4 @@ pub use sequences::Sequence;
 pub use session::ExecutedHook;
 pub use session_handle::SessionHandle;
 pub use shared::IdleHook;
-pub use stats::WorkerStats;
+pub use stats::{Load, WorkerStats};

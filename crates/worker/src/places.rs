@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Release;
 
 use gt_engine::Buffer;
 use gt_ir::TensorId;
+use gt_observe::CounterSnapshot;
 
 use crate::inbox::{Credits, Inbox, Queued, Supply};
 use crate::session::Session;
@@ -157,6 +158,13 @@ impl<B: Buffer> Places<B> {
     /// What sessions did that are gone.
     pub(crate) fn past(&self) -> Totals {
         self.past.clone()
+    }
+
+    /// The counters of all sessions, those that are gone included.
+    pub(crate) fn counts(&self) -> CounterSnapshot {
+        let mut counts = self.past.counts;
+        self.places.values().for_each(|place| counts.add(&place.session.counters.snapshot()));
+        counts
     }
 
     /// The sessions that are not gone.

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use gt_engine::Buffer;
 use gt_ir::TensorId;
+use gt_observe::CounterSnapshot;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::inbox::{Credits, Queued, Supply};
@@ -287,6 +288,11 @@ impl<B: Buffer> Queue<B> {
         drop(state);
         sessions.iter().for_each(|session| totals.add(session));
         (totals, sessions.len() as u64)
+    }
+
+    /// The counters of all sessions together.
+    pub(crate) fn counts(&self) -> CounterSnapshot {
+        self.state.lock().places.counts()
     }
 
     /// Asks for the end: what waits is not run any more.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gt_engine::Buffer;
-use gt_ir::{Failure, FailureKind, Op, Window};
+use gt_ir::{Failure, FailureKind, Instr, Op, Window};
 use gt_plan::PlanError;
 
 use crate::session::Session;
@@ -39,19 +39,22 @@ fn failure<B: Buffer>(session: &Session<B>, window: &Window, error: &PlanError) 
 pub(crate) fn poison<B: Buffer>(session: &Arc<Session<B>>, window: &Window, error: &PlanError) {
     let failure = failure(session, window, error);
     session.report(&failure);
-    let mut skipped = false;
-    for instr in &window.instrs {
-        for (k, &id) in instr.outs.iter().enumerate() {
-            let old = match (&instr.op, instr.ins.get(k)) {
-                (Op::Write(_), Some(&old)) => session.table.lock().get(old).cloned().filter(|e| e.value.is_ok()),
-                _ => None,
-            };
-            skipped |= old.is_some();
-            let poisoned = || Entry { value: Err(failure.clone()), ty: None, site: instr.site };
-            session.publish(id, old.unwrap_or_else(poisoned));
-        }
+    window.instrs.iter().for_each(|instr| poison_instr(session, instr, &failure));
+}
+
+/// Poisons what one instruction was to define. A write to values that are known is skipped instead, and says so before its
+/// values can be read.
+pub(crate) fn poison_instr<B: Buffer>(session: &Arc<Session<B>>, instr: &Instr, failure: &Arc<Failure>) {
+    let old = |k: usize| match (&instr.op, instr.ins.get(k)) {
+        (Op::Write(_), Some(&old)) => session.table.lock().get(old).cloned().filter(|e| e.value.is_ok()),
+        _ => None,
+    };
+    let olds: Vec<Option<Entry<B>>> = (0..instr.outs.len()).map(old).collect();
+    if olds.iter().any(Option::is_some) {
+        session.table.skipped(failure.clone());
     }
-    if skipped {
-        session.table.skipped(failure);
+    for (&id, old) in instr.outs.iter().zip(olds) {
+        let poisoned = || Entry { value: Err(failure.clone()), ty: None, site: instr.site };
+        session.publish(id, old.unwrap_or_else(poisoned));
     }
 }

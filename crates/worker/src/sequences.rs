@@ -2,13 +2,14 @@
 
 use gt_ir::Digest;
 use gt_plan::DigestMap;
+use serde::{Deserialize, Serialize};
 
 /// Windows counted one by one; further ones only by their number, so that a program of ever new shapes does not
 /// collect them for ever.
 const MAX_COUNTED: usize = 1 << 16;
 
 /// A window and how often it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
     /// Its exact hash in hexadecimal.
     pub hash: String,

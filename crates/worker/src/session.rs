@@ -1,11 +1,11 @@
 //! One session as its worker sees it: its values, its counts, its settings. Nothing of it is shared with another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use gt_engine::{Buffer, Quota};
-use gt_ir::{Failure, TensorId};
+use gt_ir::{Failure, SiteId, TensorId};
 use gt_observe::Counters;
 use parking_lot::{Condvar, Mutex};
 
@@ -37,6 +37,8 @@ pub(crate) struct Session<B> {
     /// Senders wait here, with the queue's lock.
     pub(crate) room: Condvar,
     pub(crate) executed: OnceLock<ExecutedHook>,
+    /// Whether windows may read what is not here, or of which not even the type is known.
+    pub(crate) bereft: AtomicBool,
 }
 
 /// Keeps a panic of foreign code from ending a thread that is not its own.
@@ -49,7 +51,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn new(key: SessionKey, config: SessionConfig, worker: Arc<Shared>) -> Self {
         Session {
             key,
-            table: Table::new(worker.name.clone()),
+            table: Table::new(worker.name.clone(), config.lost.clone()),
             counters: Counters::default(),
             sequences: Mutex::default(),
             journal: worker.log.clone().map(|log| Journal::new(log, &worker.name, &config)),
@@ -57,6 +59,7 @@ impl<B: Buffer> Session<B> {
             sent: AtomicU64::new(0),
             room: Condvar::new(),
             executed: OnceLock::new(),
+            bereft: AtomicBool::new(config.lost.is_some()),
             config,
             worker,
         }
@@ -72,6 +75,12 @@ impl<B: Buffer> Session<B> {
         for answer in self.table.insert(id, entry) {
             self.answer(answer);
         }
+    }
+
+    /// A value failed elsewhere.
+    pub(crate) fn poison(self: &Arc<Self>, id: TensorId, failure: Arc<Failure>) {
+        self.bereft.store(true, Relaxed);
+        self.publish(id, Entry { value: Err(failure), ty: None, site: SiteId::default() });
     }
 
     /// One more message has run.

@@ -95,6 +95,12 @@ impl SessionHandle {
         self.define(id, ty, site, Vec::new(), vec![(0, id)]);
     }
 
+    /// Defines a value that failed elsewhere, in stream order, of which not even the type is known: what is sent later fails
+    /// where it depends on it.
+    pub fn poison(&self, id: TensorId, failure: Failure) {
+        self.inner.port.post(Queued::new(Message::Poison(id, Arc::new(failure)), Vec::new()));
+    }
+
     fn define(&self, id: TensorId, ty: TensorType, site: SiteId, uploads: Vec<Payload>, missing: Vec<Missing>) {
         // An upload in all but name: planned, charged and poisoned like one.
         let instr = Instr {
@@ -131,7 +137,13 @@ impl SessionHandle {
     /// It is called on this thread before this returns if a small value is there already; on the thread that publishes
     /// it if a small one comes later; on a thread of its own for a large one. It must be quick and must not wait.
     pub fn read_then(&self, id: TensorId, sent_before: u64, then: ReadThen) {
-        self.inner.port.leave(Pending::Value { id, sent: sent_before, then });
+        self.inner.port.leave(Pending::Value { id, sent: sent_before, raises: true, then });
+    }
+
+    /// As [`SessionHandle::read_then`], for somebody who is not the user: skipped writes stay to be raised, and it is no
+    /// round trip.
+    pub fn copy_then(&self, id: TensorId, sent_before: u64, then: ReadThen) {
+        self.inner.port.leave(Pending::Value { id, sent: sent_before, raises: false, then });
     }
 
     /// Waits until everything sent so far has run. Raises the failure of a skipped write, once.

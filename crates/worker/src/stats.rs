@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use gt_engine::{Buffer, Memory};
 use gt_observe::CounterSnapshot;
+use serde::{Deserialize, Serialize};
 
 use crate::sequences::{Sequence, Sequences};
 use crate::session::Session;
@@ -12,7 +13,7 @@ use crate::shared::Shared;
 /// What one or several sessions did.
 #[derive(Clone, Default)]
 pub(crate) struct Totals {
-    counts: CounterSnapshot,
+    pub(crate) counts: CounterSnapshot,
     sequences: Sequences,
     live_tensors: u64,
     hot_threshold: u64,
@@ -64,8 +65,19 @@ impl Totals {
     }
 }
 
+/// How busy a worker is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Nanoseconds of work so far.
+    pub busy_ns: u64,
+    /// Bytes held when the last window finished.
+    pub live_bytes: u64,
+    /// Instructions so far.
+    pub instructions: u64,
+}
+
 /// What a worker, or one session of it, has done so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerStats {
     /// The worker's name.
     pub worker: String,
@@ -127,4 +139,41 @@ pub struct WorkerStats {
     pub hot_threshold: u64,
     /// The most frequent windows.
     pub top_sequences: Vec<Sequence>,
+}
+
+impl WorkerStats {
+    /// The form that travels between processes, and that people can read.
+    pub fn to_json(&self) -> String {
+        // Numbers, texts and a list of them: there is nothing in it that has no such form.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads what [`WorkerStats::to_json`] wrote.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn from_json(json: &str) -> Result<WorkerStats, String> {
+        serde_json::from_str(json).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_come_back_from_their_json() {
+        let hot = Sequence { hash: "00ff".to_string(), count: 7, instrs: 12 };
+        let stats = WorkerStats {
+            worker: "worker \"0\"\n".to_string(),
+            engine: "cpu".to_string(),
+            windows: 3,
+            live_bytes: u64::MAX,
+            top_sequences: vec![hot.clone(), Sequence { count: 1, ..hot }],
+            ..WorkerStats::default()
+        };
+        assert_eq!(WorkerStats::from_json(&stats.to_json()), Ok(stats));
+        assert!(WorkerStats::from_json("{}").is_err());
+        assert!(WorkerStats::from_json("no").is_err());
+    }
 }

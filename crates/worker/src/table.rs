@@ -46,6 +46,8 @@ pub(crate) struct TableState<B> {
     /// What is to be done for readers that do not wait, in the order they asked.
     pub(crate) pending: Vec<Pending>,
     pub(crate) stopped: bool,
+    /// What a value is that is not here, for a session that lost some.
+    pub(crate) lost: Option<Arc<Failure>>,
 }
 
 pub(crate) struct Table<B> {
@@ -75,24 +77,37 @@ impl<B: Buffer> TableState<B> {
         all.into_iter().take(count).map(|(bytes, _, site)| (bytes, site)).collect()
     }
 
-    /// The value of `id` for a read before which `sent` messages were sent, or what that read raises; none while it may
-    /// still come.
-    pub(crate) fn look_for(&mut self, id: TensorId, sent: u64, worker: &str) -> Option<Result<B, ReadError>> {
+    /// What is said of a value that will never come.
+    fn missing(&self, id: TensorId, worker: &str) -> Arc<Failure> {
+        self.lost.clone().unwrap_or_else(|| {
+            let mut failure = Failure::new(FailureKind::Internal, format!("tensor {id} does not exist"));
+            failure.worker = worker.to_string();
+            Arc::new(failure)
+        })
+    }
+
+    /// The value of `id` for a read before which `sent` messages were sent, or why there is none; nothing while it may
+    /// still come. One that `raises` tells its user of skipped writes.
+    pub(crate) fn look_for(
+        &mut self,
+        id: TensorId,
+        sent: u64,
+        raises: bool,
+        worker: &str,
+    ) -> Option<Result<B, ReadError>> {
         if self.stopped {
             return Some(Err(ReadError::Stopped));
         }
         let value = match self.entries.get(&id) {
             Some(entry) => entry.value.clone(),
-            None if self.done >= sent => {
-                let mut failure = Failure::new(FailureKind::Internal, format!("tensor {id} does not exist"));
-                failure.worker = worker.to_string();
-                Err(Arc::new(failure))
-            }
+            None if self.done >= sent => Err(self.missing(id, worker)),
             None => return None,
         };
-        Some(match value {
-            Ok(buffer) => self.take_skipped().map(|()| buffer),
-            Err(failure) => Err(self.raise(failure, sent)),
+        Some(match (value, raises) {
+            (Ok(buffer), false) => Ok(buffer),
+            (Ok(buffer), true) => self.take_skipped().map(|()| buffer),
+            (Err(failure), false) => Err(ReadError::Failed(failure)),
+            (Err(failure), true) => Err(self.raise(failure, sent)),
         })
     }
 
@@ -122,7 +137,7 @@ impl<B: Buffer> TableState<B> {
 }
 
 impl<B: Buffer> Table<B> {
-    pub(crate) fn new(worker: String) -> Self {
+    pub(crate) fn new(worker: String, lost: Option<Arc<Failure>>) -> Self {
         let state = TableState {
             entries: IdMap::default(),
             done: 0,
@@ -131,6 +146,7 @@ impl<B: Buffer> Table<B> {
             waiting: Vec::new(),
             pending: Vec::new(),
             stopped: false,
+            lost,
         };
         Table { state: Mutex::new(state), changed: Condvar::new(), version: AtomicU64::new(0), worker }
     }

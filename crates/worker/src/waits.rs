@@ -22,7 +22,7 @@ pub(crate) enum Awaited {
 impl<B: Buffer> Table<B> {
     /// Waits for the value of `id`; `sent` messages were sent before.
     pub(crate) fn wait_for(&self, id: TensorId, sent: u64, cancel: &dyn Fn() -> bool) -> Result<B, ReadError> {
-        self.wait(Awaited::Value(id, sent), cancel, |state| state.look_for(id, sent, self.worker()))
+        self.wait(Awaited::Value(id, sent), cancel, |state| state.look_for(id, sent, true, self.worker()))
     }
 
     /// Waits until `sent` messages are finished.

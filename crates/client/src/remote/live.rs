@@ -61,6 +61,11 @@ impl Live {
         failure
     }
 
+    /// What was said when values were lost last.
+    pub fn last_loss(&self) -> Option<&Failure> {
+        self.failures.last()
+    }
+
     /// Why a value is lost, if it is.
     pub fn lost(&self, id: TensorId) -> Option<Failure> {
         self.lost.get(&id).map(|&which| self.failures[which].clone())

@@ -30,6 +30,8 @@ use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
 
+/// How long a lost server is looked for before the session is given up: waits end within five seconds.
+const GIVE_UP: Duration = Duration::from_secs(4);
 /// How often a waiting thread asks whether it should give up.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
@@ -206,6 +208,7 @@ impl Shared {
         mut ready: impl FnMut(&mut State) -> Option<Result<T, WaitError>>,
     ) -> Result<T, WaitError> {
         let mut state = self.state.lock();
+        let mut poll = Instant::now() + CANCEL_POLL;
         loop {
             if let Some(result) = ready(&mut state) {
                 return result;
@@ -213,13 +216,15 @@ impl Shared {
             if let Some(failure) = state.ended() {
                 return Err(WaitError::Failed(failure));
             }
-            if self.changed.wait_for(&mut state, CANCEL_POLL).timed_out() {
+            self.changed.wait_until(&mut state, poll);
+            if Instant::now() >= poll {
                 // The lock is not held while foreign code runs.
                 drop(state);
                 if cancel() {
                     return Err(WaitError::Interrupted);
                 }
                 state = self.state.lock();
+                poll = Instant::now() + CANCEL_POLL;
             }
         }
     }

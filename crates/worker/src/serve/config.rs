@@ -1,0 +1,104 @@
+//! How a worker serves.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gt_net::{Address, ClientTls, Identity, Secret};
+
+use crate::SessionConfig;
+
+/// What a session's variables ask for, or which of them is wrong.
+pub type SessionSettings = Arc<dyn Fn(&[(String, String)]) -> Result<SessionConfig, String> + Send + Sync>;
+
+/// What the server is told of the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedDevice {
+    /// The engine's name.
+    pub engine: String,
+    /// How many threads it computes with.
+    pub threads: u32,
+    /// How much it may allocate.
+    pub memory_limit: u64,
+}
+
+/// How much is held, for each session, of what cannot go on yet. A session that needs more has broken the rules that keep
+/// it below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldLimits {
+    /// Messages that wait for a template, for room or for a value, in bytes.
+    pub message_bytes: usize,
+    /// Answers that wait for the client, in bytes.
+    pub answer_bytes: usize,
+    /// Values that came from other workers, or go to one, before they are used, in bytes.
+    pub transfer_bytes: usize,
+    /// Templates.
+    pub templates: usize,
+    /// Instructions of all templates together.
+    pub template_instrs: usize,
+}
+
+impl Default for HeldLimits {
+    fn default() -> Self {
+        HeldLimits {
+            message_bytes: 512 << 20,
+            answer_bytes: 4 << 30,
+            transfer_bytes: 16 << 30,
+            templates: 1024,
+            template_instrs: 1 << 20,
+        }
+    }
+}
+
+/// How a worker serves.
+#[derive(Clone)]
+pub struct ServeConfig {
+    /// Where the server is.
+    pub server: Address,
+    /// The server's Unix socket, if it may be on this host: tried first.
+    pub unix: Option<Address>,
+    /// What the server asks for beyond loopback.
+    pub token: Option<Secret>,
+    /// Which certificate of the server is trusted, if it speaks TLS.
+    pub server_tls: Option<ClientTls>,
+    /// The worker's name; an empty one leaves it to the server.
+    pub id: String,
+    /// The host to listen at for clients and workers elsewhere, with any free port. Without it, those of this host come by
+    /// a Unix socket, and nobody else.
+    pub listen_host: Option<String>,
+    /// The name that others reach this host by; without it, the address that the server is reached from.
+    pub advertised_host: Option<String>,
+    /// The certificate shown there. Without one, one is made when `listen_host` is more than loopback.
+    pub identity: Option<Identity>,
+    /// Where the Unix socket is put; without it, in the user's runtime directory.
+    pub socket_directory: Option<PathBuf>,
+    /// How long sessions are kept while the server is gone.
+    pub lease: Duration,
+    /// A connection that is silent for so long is lost.
+    pub idle_timeout: Duration,
+    /// What is held at most.
+    pub held: HeldLimits,
+    /// Reads a session's variables.
+    pub settings: SessionSettings,
+}
+
+impl ServeConfig {
+    /// Serves the server at this address, with everything else as it usually is.
+    pub fn new(server: Address, settings: SessionSettings) -> ServeConfig {
+        ServeConfig {
+            server,
+            unix: None,
+            token: None,
+            server_tls: None,
+            id: String::new(),
+            listen_host: None,
+            advertised_host: None,
+            identity: None,
+            socket_directory: None,
+            lease: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(10),
+            held: HeldLimits::default(),
+            settings,
+        }
+    }
+}

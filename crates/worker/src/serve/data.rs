@@ -1,0 +1,81 @@
+//! What clients and other workers say.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use gt_ir::{Bytes, TensorId};
+use gt_net::protocol::{DataReply, DataRequest, decode, encode};
+use gt_net::{Connection, NetError, Receiver};
+
+use super::host::{Guest, Host, Identified, refuse};
+
+/// Takes what comes by one data connection.
+pub(super) struct FromGuest {
+    host: Weak<Host>,
+    identified: Identified,
+}
+
+impl FromGuest {
+    pub(super) fn new(host: &Weak<Host>) -> Self {
+        FromGuest { host: host.clone(), identified: Arc::new(OnceLock::new()) }
+    }
+
+    fn take(&self, host: &Host, from: &Connection, request: DataRequest<'_>, body: Option<Bytes>) {
+        let body_or_nothing = || body.clone().unwrap_or_else(|| Bytes::from([]));
+        match (request, self.identified.get()) {
+            (DataRequest::Attach { session, secret }, None) => host.attach(session, secret, from, &self.identified),
+            (DataRequest::AttachPeer { peer_secret, generation: _ }, None) => {
+                host.attach_peer(peer_secret, from, &self.identified);
+            }
+            (DataRequest::Upload { id }, Some(Guest::Client(hosted))) => {
+                let Some(hosted) = hosted.upgrade() else { return refuse(from, "the session is over") };
+                if let Err(too_much) = hosted.upload(id, body_or_nothing()) {
+                    refuse(from, &too_much.to_string());
+                }
+            }
+            (DataRequest::Transfer { session, id, value, generation }, Some(Guest::Peer)) => {
+                let arrived = value.map(|ty| (ty, body_or_nothing()));
+                // A session that is not here any more needs nothing.
+                let refused = host.session(session).and_then(|s| s.arrived(id, generation, arrived).err());
+                if let Some(reason) = refused {
+                    say_refused(session, id, &reason);
+                }
+            }
+            (DataRequest::Echo { request }, Some(_)) => {
+                let _ = from.send_with_body(&encode(&DataReply::Echo { request }), body_or_nothing());
+            }
+            (DataRequest::Attach { .. } | DataRequest::AttachPeer { .. }, Some(_)) => {
+                refuse(from, "the connection is attached already");
+            }
+            (_, None) => refuse(from, "the first message says who it is"),
+            (DataRequest::Upload { .. }, Some(Guest::Peer)) => refuse(from, "workers send transfers"),
+            (DataRequest::Transfer { .. }, Some(Guest::Client(_))) => refuse(from, "clients send uploads"),
+        }
+    }
+}
+
+/// A value that was not taken is missed by somebody who looks at this.
+fn say_refused(session: u64, id: TensorId, reason: &str) {
+    eprintln!("gt worker: {id} of session {session} was not taken: {reason}");
+}
+
+impl Receiver for FromGuest {
+    fn opened(&mut self, connection: &Connection) {
+        if let Some(host) = self.host.upgrade() {
+            host.greet(connection, &self.identified);
+        }
+    }
+
+    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
+        let Some(host) = self.host.upgrade() else { return };
+        match decode::<DataRequest<'_>>(head) {
+            Ok(request) => self.take(&host, from, request, body),
+            Err(error) => refuse(from, &error.to_string()),
+        }
+    }
+
+    fn closed(&mut self, from: &Connection, _: &NetError) {
+        if let Some(host) = self.host.upgrade() {
+            host.forget(from, &self.identified);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The sessions that live here, and those who come to speak of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use gt_net::protocol::{DataReply, encode};
+use gt_net::{Connection, Limits, Secret};
+use parking_lot::Mutex;
+
+use super::config::SessionSettings;
+use super::hosted::{Hosted, Opening, Surroundings};
+use crate::WorkerHandle;
+
+/// How long somebody may be connected without having shown a secret that is known here.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(10);
+/// How many of them there may be.
+const MOST_STRANGERS: usize = 256;
+
+/// Who is at the other end of a data connection.
+pub(super) enum Guest {
+    /// A session's client.
+    Client(Weak<Hosted>),
+    /// Another worker of the group.
+    Peer,
+}
+
+/// Set once it is known.
+pub(super) type Identified = Arc<OnceLock<Guest>>;
+
+/// Somebody who has not shown a secret that is known.
+struct Stranger {
+    connection: Connection,
+    identified: Identified,
+    since: Instant,
+    /// The session and secret it has shown: the server may tell of it any moment.
+    wants: Option<(u64, Secret)>,
+}
+
+/// What all parts of a service share.
+pub(super) struct Host {
+    worker: WorkerHandle,
+    settings: SessionSettings,
+    around: Surroundings,
+    /// For those who have shown a secret.
+    limits: Limits,
+    sessions: Mutex<BTreeMap<u64, Arc<Hosted>>>,
+    strangers: Mutex<Vec<Stranger>>,
+}
+
+/// Turns somebody away.
+pub(super) fn refuse(connection: &Connection, reason: &str) {
+    let _ = connection.send(&encode(&DataReply::Refused { reason: reason.to_string() }));
+    connection.close();
+}
+
+impl Host {
+    pub(super) fn new(worker: WorkerHandle, settings: SessionSettings, around: Surroundings, limits: Limits) -> Self {
+        let (sessions, strangers) = (Mutex::default(), Mutex::default());
+        Host { worker, settings, around, limits, sessions, strangers }
+    }
+
+    pub(super) fn worker(&self) -> &WorkerHandle {
+        &self.worker
+    }
+
+    pub(super) fn around(&self) -> &Surroundings {
+        &self.around
+    }
+
+    /// Opens a session.
+    pub(super) fn open(
+        &self,
+        number: u64,
+        secret: &[u8],
+        variables: &[(String, String)],
+        max_memory: u64,
+        from: u64,
+        lost: Option<gt_ir::Failure>,
+    ) {
+        let mut config = match (self.settings)(variables) {
+            Ok(config) => config,
+            Err(reason) => return self.around.group.say_broken(number, &reason),
+        };
+        config.name = format!("session {number}");
+        config.lost = lost.map(Arc::new);
+        if max_memory > 0 {
+            config.memory_limit_bytes = Some(config.memory_limit_bytes.map_or(max_memory, |own| own.min(max_memory)));
+        }
+        let opening = Opening { number, secret: Secret::from_bytes(secret), config, from };
+        let hosted = Hosted::open(&self.worker, opening, &self.around);
+        let old = self.sessions.lock().insert(number, hosted.clone());
+        if let Some(old) = old {
+            old.close(None);
+        }
+        self.let_in_those_who_wait_for(&hosted);
+    }
+
+    /// A session that lives here.
+    pub(super) fn session(&self, number: u64) -> Option<Arc<Hosted>> {
+        self.sessions.lock().get(&number).cloned()
+    }
+
+    /// All of them, by number.
+    pub(super) fn sessions(&self) -> Vec<Arc<Hosted>> {
+        self.sessions.lock().values().cloned().collect()
+    }
+
+    /// Ends a session that the server is done with.
+    pub(super) fn close(&self, number: u64) {
+        let gone = self.sessions.lock().remove(&number);
+        if let Some(gone) = gone {
+            gone.close(None);
+        }
+    }
+
+    /// Ends a session that broke the rules, and says so (SERVE-3).
+    pub(super) fn break_off(&self, number: u64, reason: &str) {
+        let gone = self.sessions.lock().remove(&number);
+        if let Some(gone) = gone {
+            gone.close(Some(reason));
+            self.around.group.say_broken(number, reason);
+        }
+    }
+
+    /// Ends all sessions.
+    pub(super) fn close_all(&self, reason: &str) {
+        let gone = std::mem::take(&mut *self.sessions.lock());
+        gone.values().for_each(|hosted| hosted.close(Some(reason)));
+    }
+
+    /// Somebody has connected.
+    pub(super) fn greet(&self, connection: &Connection, identified: &Identified) {
+        let mut strangers = self.strangers.lock();
+        if strangers.len() >= MOST_STRANGERS {
+            drop(strangers);
+            return refuse(connection, "too many connections wait to be known");
+        }
+        let (connection, identified) = (connection.clone(), identified.clone());
+        strangers.push(Stranger { connection, identified, since: Instant::now(), wants: None });
+    }
+
+    /// Somebody is gone.
+    pub(super) fn forget(&self, connection: &Connection, identified: &Identified) {
+        self.strangers.lock().retain(|stranger| !stranger.connection.is_same(connection));
+        if let Some(Guest::Client(hosted)) = identified.get()
+            && let Some(hosted) = hosted.upgrade()
+        {
+            hosted.detach(connection);
+        }
+    }
+
+    /// Somebody says that it is a session's client.
+    pub(super) fn attach(&self, session: u64, secret: &[u8], connection: &Connection, identified: &Identified) {
+        // Locked before the sessions are looked at, so that an opening does not slip between.
+        let mut strangers = self.strangers.lock();
+        match self.session(session) {
+            Some(hosted) if hosted.knows(secret) => {
+                strangers.retain(|stranger| !stranger.connection.is_same(connection));
+                drop(strangers);
+                self.let_in(&hosted, connection, identified);
+            }
+            Some(_) => {
+                drop(strangers);
+                refuse(connection, "the secret is not that of the session");
+            }
+            // The client was faster than the server's word of it, or the session is over: time will tell.
+            None => {
+                if let Some(stranger) = strangers.iter_mut().find(|s| s.connection.is_same(connection)) {
+                    stranger.wants = Some((session, Secret::from_bytes(secret)));
+                }
+            }
+        }
+    }
+
+    fn let_in(&self, hosted: &Arc<Hosted>, connection: &Connection, identified: &Identified) {
+        if identified.set(Guest::Client(Arc::downgrade(hosted))).is_err() {
+            return refuse(connection, "the connection is attached already");
+        }
+        // Before the word that it may: bodies are refused until then.
+        connection.set_limits(self.limits);
+        hosted.attach(connection);
+    }
+
+    fn let_in_those_who_wait_for(&self, hosted: &Arc<Hosted>) {
+        let mut waiting = Vec::new();
+        self.strangers.lock().retain(|stranger| match &stranger.wants {
+            Some((session, secret)) if *session == hosted.number() => {
+                let (connection, identified) = (stranger.connection.clone(), stranger.identified.clone());
+                waiting.push((connection, identified, secret.clone()));
+                false
+            }
+            _ => true,
+        });
+        for (connection, identified, secret) in waiting {
+            match hosted.knows(secret.as_bytes()) {
+                true => self.let_in(hosted, &connection, &identified),
+                false => refuse(&connection, "the secret is not that of the session"),
+            }
+        }
+    }
+
+    /// Somebody says that it is a worker of the group.
+    pub(super) fn attach_peer(&self, peer_secret: &[u8], connection: &Connection, identified: &Identified) {
+        if !self.around.group.peer_secret().is_some_and(|ours| ours.matches(peer_secret)) {
+            return refuse(connection, "the secret is not that of this group of workers");
+        }
+        if identified.set(Guest::Peer).is_err() {
+            return refuse(connection, "the connection is attached already");
+        }
+        self.strangers.lock().retain(|stranger| !stranger.connection.is_same(connection));
+        connection.set_limits(self.limits);
+        let _ = connection.send(&encode(&DataReply::Attached {}));
+    }
+
+    /// Looks after what takes time.
+    pub(super) fn look_after(&self) {
+        for hosted in self.sessions() {
+            if let Some(reason) = hosted.look_after() {
+                self.break_off(hosted.number(), &reason);
+            }
+        }
+        let mut strangers = self.strangers.lock();
+        let (late, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *strangers).into_iter().partition(|s| s.since.elapsed() > STRANGER_PATIENCE);
+        *strangers = rest;
+        drop(strangers);
+        for Stranger { connection, wants, .. } in late {
+            match wants {
+                Some(_) => refuse(&connection, "the worker does not know this session"),
+                None => refuse(&connection, "nothing was heard of who this is"),
+            }
+        }
+    }
+}

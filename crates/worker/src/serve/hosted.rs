@@ -1,0 +1,316 @@
+//! A session that lives here.
+//!
+//! Three locks, taken in this order: `reading` (the I/O thread), `steps` (the I/O thread and the device thread, for moments),
+//! and the outlet's. Answers are given with at most `steps` held, and take only the outlet's.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Weak};
+
+use gt_ir::{Bytes, Failure, FailureKind, SiteId, TensorId};
+use gt_net::protocol::{DataRequest, FromWorker, ReadAnswer, encode};
+use gt_net::{Connection, Secret};
+use parking_lot::Mutex;
+
+use super::arrivals::Arrived;
+use super::config::HeldLimits;
+use super::courier::Couriers;
+use super::group::Group;
+use super::outlet::Outlet;
+use super::reading::{Fault, NewWindow, Reading, Step};
+use super::steps::Steps;
+use crate::{Oversupplied, SessionConfig, SessionHandle, WorkerHandle};
+
+/// Uploads that are remembered, so that one that is sent again is known. A client sends again what it has no word of.
+const REMEMBERED_UPLOADS: usize = 1 << 14;
+
+/// What all sessions of a service share.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) group: Arc<Group>,
+    pub(super) couriers: Arc<Couriers>,
+    pub(super) held: HeldLimits,
+}
+
+/// What the server says of a session when it opens it.
+pub(super) struct Opening {
+    pub(super) number: u64,
+    pub(super) secret: Secret,
+    pub(super) config: SessionConfig,
+    /// The first message that comes here.
+    pub(super) from: u64,
+}
+
+/// The ids of uploads that came.
+#[derive(Default)]
+struct Uploaded {
+    ids: BTreeSet<TensorId>,
+    order: VecDeque<TensorId>,
+}
+
+impl Uploaded {
+    /// Whether the id is new.
+    fn note(&mut self, id: TensorId) -> bool {
+        if !self.ids.insert(id) {
+            return false;
+        }
+        self.order.push_back(id);
+        if self.order.len() > REMEMBERED_UPLOADS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        true
+    }
+}
+
+/// A session that lives here.
+pub(super) struct Hosted {
+    number: u64,
+    secret: Secret,
+    handle: SessionHandle,
+    around: Surroundings,
+    reading: Mutex<Reading>,
+    steps: Mutex<Steps>,
+    uploaded: Mutex<Uploaded>,
+    outlet: Arc<Outlet>,
+}
+
+impl Hosted {
+    pub(super) fn open(worker: &WorkerHandle, opening: Opening, around: &Surroundings) -> Arc<Hosted> {
+        let Opening { number, secret, config, from } = opening;
+        let steps = Mutex::new(Steps::new(from, &config, &around.held));
+        let hosted = Arc::new(Hosted {
+            number,
+            secret,
+            handle: worker.open(config),
+            reading: Mutex::new(Reading::new(from, &around.held)),
+            steps,
+            uploaded: Mutex::default(),
+            outlet: Arc::new(Outlet::new(around.held.answer_bytes)),
+            around: around.clone(),
+        });
+        // Weak, or the session would hold itself.
+        let of_hook: Weak<Hosted> = Arc::downgrade(&hosted);
+        hosted.handle.on_executed(Box::new(move |count| {
+            if let Some(hosted) = of_hook.upgrade() {
+                hosted.ran(count);
+            }
+        }));
+        let of_hook = Arc::downgrade(&hosted);
+        hosted.handle.set_idle_hook(Box::new(move || {
+            if let Some(hosted) = of_hook.upgrade() {
+                hosted.report();
+            }
+            false
+        }));
+        hosted
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether somebody is its client.
+    pub(super) fn knows(&self, secret: &[u8]) -> bool {
+        self.secret.matches(secret)
+    }
+
+    /// How many messages of its stream have come.
+    pub(super) fn received(&self) -> u64 {
+        self.reading.lock().received()
+    }
+
+    /// A message of its stream.
+    pub(super) fn receive(&self, seq: u64, message: &[u8]) -> Result<(), Fault> {
+        let mut reading = self.reading.lock();
+        let mut steps = Vec::new();
+        let wanted = reading.take(seq, message, &mut steps);
+        // What was read before something wrong is still right.
+        self.push(steps)?;
+        if let Some(digest) = wanted? {
+            self.around.group.say(&FromWorker::NeedTemplate { session: self.number, digest });
+        }
+        Ok(())
+    }
+
+    /// Something the server wants done behind what came so far.
+    pub(super) fn insert(&self, step: Step) -> Result<(), Fault> {
+        let mut reading = self.reading.lock();
+        let mut steps = Vec::new();
+        reading.insert(step, &mut steps)?;
+        self.push(steps)
+    }
+
+    fn push(&self, new: Vec<(u64, Step)>) -> Result<(), Fault> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut steps = self.steps.lock();
+        let pushed = new.into_iter().try_for_each(|(stream, step)| {
+            steps.push(stream, step)?;
+            self.go_on(&mut steps);
+            Ok(())
+        });
+        self.say_executed(&mut steps, false);
+        pushed
+    }
+
+    /// The worker has run so much.
+    fn ran(&self, count: u64) {
+        let mut steps = self.steps.lock();
+        steps.executed.ran(count);
+        self.go_on(&mut steps);
+        self.say_executed(&mut steps, false);
+    }
+
+    /// Does what can be done.
+    fn go_on(&self, steps: &mut Steps) {
+        while let Some((stream, step)) = steps.pop() {
+            if let Err(step) = self.apply(steps, stream, step) {
+                steps.put_back(stream, step);
+                return;
+            }
+        }
+    }
+
+    /// Does a step, or gives it back when it has to wait.
+    fn apply(&self, steps: &mut Steps, stream: u64, step: Step) -> Result<(), Step> {
+        let sent = self.handle.sent();
+        let outlet = self.outlet.clone();
+        match step {
+            Step::Window(new) => {
+                let NewWindow { window, missing, payload_bytes } = *new;
+                let instrs = window.instrs.len() as u64;
+                if let Err(back) = self.handle.try_send(window, missing) {
+                    let (window, missing) = *back;
+                    return Err(Step::Window(Box::new(NewWindow { window, missing, payload_bytes })));
+                }
+                steps.executed.gave(stream, instrs, payload_bytes);
+            }
+            Step::Trim => {
+                self.handle.trim();
+                steps.executed.gave(stream, 0, 0);
+            }
+            Step::Expect { id, generation } => {
+                let Some(arrived) = steps.arrivals.take(id, generation) else {
+                    return Err(Step::Expect { id, generation });
+                };
+                match arrived {
+                    Ok((ty, bytes)) => self.handle.insert(id, ty, SiteId::default(), bytes),
+                    Err(failure) => self.handle.poison(id, failure),
+                }
+                steps.executed.gave(stream, 0, 0);
+            }
+            Step::Read { request, id } => {
+                outlet.owe();
+                self.handle.read_then(id, sent, Box::new(move |value| outlet.value(request, value)));
+                steps.executed.passed(stream);
+            }
+            Step::Synchronize { request } => {
+                outlet.owe();
+                self.handle.synchronize_then(sent, Box::new(move |result| outlet.done(request, result)));
+                steps.executed.passed(stream);
+            }
+            Step::Stats { request } => {
+                outlet.owe();
+                outlet.answer(request, ReadAnswer::Stats { json: self.handle.stats().to_json() }, None);
+                steps.executed.passed(stream);
+            }
+            Step::Move { id, to, generation } => {
+                let (session, couriers, group) = (self.number, self.around.couriers.clone(), self.around.group.clone());
+                let then = move |value: Result<gt_ir::HostTensor, crate::ReadError>| {
+                    let (value, bytes) = match value {
+                        Ok(tensor) => (Ok(tensor.ty), tensor.bytes),
+                        Err(error) => (Err(super::outlet::failure(error)), Vec::new()),
+                    };
+                    let head = encode(&DataRequest::Transfer { session, id, value, generation });
+                    couriers.send(&to, &group, generation, head, bytes);
+                };
+                self.handle.copy_then(id, sent, Box::new(then));
+                steps.executed.passed(stream);
+            }
+            Step::Nothing => steps.executed.passed(stream),
+        }
+        Ok(())
+    }
+
+    /// Tells the server how far the session has run, if it is time.
+    fn say_executed(&self, steps: &mut Steps, anyway: bool) {
+        let report = if anyway { steps.report() } else { steps.due_report() };
+        if let Some(executed) = report
+            && !self.around.group.say(&FromWorker::Executed { session: self.number, executed })
+        {
+            steps.executed.report_again();
+        }
+    }
+
+    /// Tells the server how far the session has run.
+    pub(super) fn report(&self) {
+        self.say_executed(&mut self.steps.lock(), true);
+    }
+
+    /// The server is back: it hears again what it may have missed.
+    pub(super) fn report_again(&self) {
+        let mut steps = self.steps.lock();
+        steps.executed.report_again();
+        self.say_executed(&mut steps, true);
+        drop(steps);
+        if let Some(digest) = self.reading.lock().awaited() {
+            self.around.group.say(&FromWorker::NeedTemplate { session: self.number, digest });
+        }
+    }
+
+    /// Whether everything that came has run, and been answered.
+    pub(super) fn is_dry(&self) -> bool {
+        self.reading.lock().awaited().is_none() && self.steps.lock().is_dry() && self.outlet.is_even()
+    }
+
+    /// A payload of its client.
+    pub(super) fn upload(&self, id: TensorId, bytes: Bytes) -> Result<(), Oversupplied> {
+        match self.uploaded.lock().note(id) {
+            true => self.handle.supply(id, bytes),
+            false => Ok(()),
+        }
+    }
+
+    /// A value from another worker.
+    pub(super) fn arrived(&self, id: TensorId, generation: u64, arrived: Arrived) -> Result<(), String> {
+        let arrived = arrived.and_then(|(ty, bytes)| match bytes.len() == ty.bytes() {
+            true => Ok((ty, bytes)),
+            false => Err(Failure::new(FailureKind::Internal, format!("{} bytes came for a {ty}", bytes.len()))),
+        });
+        let mut steps = self.steps.lock();
+        steps.arrived(id, generation, arrived)?;
+        self.go_on(&mut steps);
+        self.say_executed(&mut steps, false);
+        Ok(())
+    }
+
+    /// Its client is here.
+    pub(super) fn attach(&self, connection: &Connection) {
+        self.outlet.attach(connection);
+    }
+
+    /// Its client's connection is gone.
+    pub(super) fn detach(&self, connection: &Connection) {
+        self.outlet.detach(connection);
+    }
+
+    /// Looks after what had no room; what is wrong, if something is.
+    pub(super) fn look_after(&self) -> Option<String> {
+        self.report();
+        self.outlet.flush();
+        self.outlet.is_overfull().then(|| "its client does not take its answers".to_string())
+    }
+
+    /// Ends the session; its client is told why, if there is something to tell.
+    pub(super) fn close(&self, reason: Option<&str>) {
+        if let Some(reason) = reason {
+            // First, so that this is what it hears.
+            self.outlet.close(Some(reason));
+        }
+        self.handle.close();
+        self.outlet.close(None);
+    }
+}

@@ -1,0 +1,36 @@
+//! A worker as a service: it joins a server, hosts the sessions the server gives it, and speaks with their clients.
+//!
+//! ```text
+//! server ══ control ══► receive ─► reading (decodes, knows templates) ─► steps (in order) ─► SessionHandle
+//! client ══ data ═════► uploads ──────────────────────────────────────────────────────────► SessionHandle
+//! client ◄═ data ══════ outlet ◄─ answers, from whatever thread has them
+//! ```
+//! Threads: the I/O thread receives; the device thread says when something has run, and moves on what had no room; one
+//! thread, `gt-join`, connects to the server, again and again, and looks after what takes time.
+//!
+//! SERVE-1: the I/O thread never waits: what has no room is held, within limits.
+//! SERVE-2: a session's messages take effect once and in order, whatever connections break.
+//! SERVE-3: what one session sends can end that session, and nothing else.
+//! SERVE-4: an answer is given once: to the client that is attached, or to the one that comes.
+//! SERVE-5: nobody speaks of a session, or of the group, without its secret.
+
+mod arrivals;
+mod config;
+mod control;
+mod courier;
+mod data;
+mod error;
+mod executed;
+mod group;
+mod host;
+mod hosted;
+mod join;
+mod outlet;
+mod reading;
+mod service;
+mod steps;
+mod templates;
+
+pub use config::{HeldLimits, ServeConfig, ServedDevice, SessionSettings};
+pub use error::ServeError;
+pub use service::Service;

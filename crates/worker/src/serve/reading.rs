@@ -1,0 +1,259 @@
+//! From the bytes of a session's stream to what is to be done, in order.
+//!
+//! READING-1: a message is read once, whatever is sent again.
+//! READING-2: a window whose template is not here stops the reading; what comes behind it is kept as it came, and read once
+//! the template is there. The template is asked for once.
+//! READING-3: bytes that are not what they should be are the session's fault, and said so.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gt_ir::codec::Reader;
+use gt_ir::{Op, OpError, TensorId, Window};
+use gt_net::protocol::{StreamMessage, WorkerInfo, decode};
+use gt_net::{Arrival, Inbox};
+use gt_plan::{Bindings, Template};
+
+use super::config::HeldLimits;
+use super::templates::Templates;
+use crate::Missing;
+
+/// What a message takes while it is kept, besides its bytes.
+const OVERHEAD_BYTES: usize = 64;
+/// What an instruction takes in memory.
+const INSTR_BYTES: usize = 200;
+
+/// What is to be done.
+pub(super) enum Step {
+    /// Run a window.
+    Window(Box<NewWindow>),
+    /// Answer with a value.
+    Read { request: u64, id: TensorId },
+    /// Answer when everything before has run.
+    Synchronize { request: u64 },
+    /// Answer with what was counted.
+    Stats { request: u64 },
+    /// Give cached memory back.
+    Trim,
+    /// Send a value to another worker.
+    Move { id: TensorId, to: Box<WorkerInfo>, generation: u64 },
+    /// Wait for a value from another worker.
+    Expect { id: TensorId, generation: u64 },
+    /// Nothing: the message has had its effect.
+    Nothing,
+}
+
+/// A window and what it waits for.
+pub(super) struct NewWindow {
+    pub(super) window: Window,
+    pub(super) missing: Vec<Missing>,
+    /// Of all payloads, those that travel apart included.
+    pub(super) payload_bytes: u64,
+}
+
+impl Step {
+    /// What it takes while it is kept.
+    pub(super) fn len_bytes(&self) -> usize {
+        match self {
+            Step::Window(new) => {
+                let inside: usize = new.window.uploads.iter().map(|p| p.bytes.len()).sum();
+                OVERHEAD_BYTES + INSTR_BYTES * new.window.instrs.len() + inside
+            }
+            _ => OVERHEAD_BYTES,
+        }
+    }
+}
+
+/// What is wrong with a message.
+#[derive(Debug, PartialEq)]
+pub(super) enum Fault {
+    /// One before it is missing: the connection is to be made anew.
+    Gap { expected: u64 },
+    /// The session's: it is to be closed.
+    Broken(String),
+}
+
+impl From<OpError> for Fault {
+    fn from(error: OpError) -> Self {
+        Fault::Broken(error.to_string())
+    }
+}
+
+/// What is kept unread.
+enum Unread {
+    Message(Box<[u8]>),
+    Step(Step),
+}
+
+/// The reading end of one session's stream.
+pub(super) struct Reading {
+    inbox: Inbox,
+    templates: Templates,
+    awaited: Option<u128>,
+    /// With the stream's count after each.
+    unread: VecDeque<(u64, Unread)>,
+    unread_bytes: usize,
+    most_bytes: usize,
+}
+
+impl Reading {
+    /// Reads from message `from` on.
+    pub(super) fn new(from: u64, held: &HeldLimits) -> Self {
+        Reading {
+            inbox: Inbox::starting_at(from),
+            templates: Templates::new(held.templates, held.template_instrs),
+            awaited: None,
+            unread: VecDeque::new(),
+            unread_bytes: 0,
+            most_bytes: held.message_bytes,
+        }
+    }
+
+    /// How many messages have come.
+    pub(super) fn received(&self) -> u64 {
+        self.inbox.received()
+    }
+
+    /// The template that was asked for and has not come.
+    pub(super) fn awaited(&self) -> Option<u128> {
+        self.awaited
+    }
+
+    /// Takes the next message; puts into `steps` what can be done now. Gives the digest of a template to ask for.
+    pub(super) fn take(
+        &mut self,
+        seq: u64,
+        message: &[u8],
+        steps: &mut Vec<(u64, Step)>,
+    ) -> Result<Option<u128>, Fault> {
+        match self.inbox.accept(seq) {
+            Arrival::New => {}
+            Arrival::Duplicate => return Ok(None),
+            Arrival::Gap { expected } => return Err(Fault::Gap { expected }),
+        }
+        let stream = self.inbox.received();
+        if self.awaited.is_none() {
+            return self.read(stream, message, steps);
+        }
+        if let Ok(StreamMessage::Template { digest, template }) = decode(message) {
+            self.keep_template(digest, template)?;
+        }
+        self.keep(stream, Unread::Message(message.into()), message.len())?;
+        self.go_on(steps)
+    }
+
+    /// Takes what the server wants done behind the messages so far.
+    pub(super) fn insert(&mut self, step: Step, steps: &mut Vec<(u64, Step)>) -> Result<(), Fault> {
+        let stream = self.inbox.received();
+        match self.awaited {
+            None => {
+                steps.push((stream, step));
+                Ok(())
+            }
+            Some(_) => {
+                let len_bytes = step.len_bytes();
+                self.keep(stream, Unread::Step(step), len_bytes)
+            }
+        }
+    }
+
+    fn keep(&mut self, stream: u64, unread: Unread, len_bytes: usize) -> Result<(), Fault> {
+        self.unread_bytes += len_bytes + OVERHEAD_BYTES;
+        if self.unread_bytes > self.most_bytes {
+            let bytes = self.unread_bytes;
+            return Err(Fault::Broken(format!("{bytes} bytes of messages wait for a template that does not come")));
+        }
+        self.unread.push_back((stream, unread));
+        Ok(())
+    }
+
+    /// Reads what was kept, if the template is here.
+    fn go_on(&mut self, steps: &mut Vec<(u64, Step)>) -> Result<Option<u128>, Fault> {
+        if self.awaited.is_none_or(|digest| self.templates.get(digest).is_none()) {
+            return Ok(None);
+        }
+        self.awaited = None;
+        let mut unread = std::mem::take(&mut self.unread);
+        self.unread_bytes = 0;
+        let mut wanted = None;
+        while let Some((stream, next)) = unread.pop_front() {
+            match next {
+                Unread::Message(message) if self.awaited.is_none() => wanted = self.read(stream, &message, steps)?,
+                Unread::Step(step) if self.awaited.is_none() => steps.push((stream, step)),
+                // Another template is missing: the rest waits again.
+                Unread::Message(message) => {
+                    let len_bytes = message.len();
+                    self.keep(stream, Unread::Message(message), len_bytes)?;
+                }
+                Unread::Step(step) => {
+                    let len_bytes = step.len_bytes();
+                    self.keep(stream, Unread::Step(step), len_bytes)?;
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn keep_template(&mut self, digest: u128, template: &[u8]) -> Result<Arc<Template>, Fault> {
+        let template = Arc::new(whole(template, Template::decode)?);
+        self.templates.put(digest, template.clone());
+        Ok(template)
+    }
+
+    fn read(&mut self, stream: u64, message: &[u8], steps: &mut Vec<(u64, Step)>) -> Result<Option<u128>, Fault> {
+        let read = decode::<StreamMessage<'_>>(message).map_err(|e| Fault::Broken(e.to_string()))?;
+        let step = match read {
+            StreamMessage::Send { window } => new_window(whole(window, Window::decode)?),
+            StreamMessage::Define { digest, template, bindings } => {
+                let template = self.keep_template(digest, template)?;
+                new_window(template.window(&whole(bindings, Bindings::decode)?)?)
+            }
+            StreamMessage::Replay { digest, bindings } => match self.templates.get(digest) {
+                Some(template) => new_window(template.window(&whole(bindings, Bindings::decode)?)?),
+                None => {
+                    self.awaited = Some(digest);
+                    self.keep(stream, Unread::Message(message.into()), message.len())?;
+                    return Ok(Some(digest));
+                }
+            },
+            StreamMessage::Template { digest, template } => {
+                self.keep_template(digest, template)?;
+                Step::Nothing
+            }
+            StreamMessage::Read { request, id } => Step::Read { request, id },
+            StreamMessage::Synchronize { request } => Step::Synchronize { request },
+            StreamMessage::Trim {} => Step::Trim,
+            StreamMessage::Stats { request } => Step::Stats { request },
+        };
+        steps.push((stream, step));
+        Ok(None)
+    }
+}
+
+/// Decodes something that takes all of the bytes.
+fn whole<T>(bytes: &[u8], decode: impl FnOnce(&mut Reader<'_>) -> Result<T, OpError>) -> Result<T, Fault> {
+    let mut reader = Reader::new(bytes);
+    let decoded = decode(&mut reader)?;
+    match reader.left() {
+        0 => Ok(decoded),
+        left => Err(Fault::Broken(format!("{left} bytes follow a window"))),
+    }
+}
+
+/// A window, with the uploads whose payloads travel apart.
+fn new_window(window: Window) -> Step {
+    let mut inside: Vec<u32> = window.uploads.iter().map(|payload| payload.instr).collect();
+    inside.sort_unstable();
+    let mut payload_bytes: u64 = window.uploads.iter().map(|payload| payload.bytes.len() as u64).sum();
+    let mut missing = Vec::new();
+    for (at, instr) in window.instrs.iter().enumerate() {
+        if let (Op::Upload(upload), Some(&id)) = (&instr.op, instr.outs.first())
+            && inside.binary_search(&(at as u32)).is_err()
+        {
+            let len_bytes = upload.shape.numel().saturating_mul(upload.dtype.size());
+            payload_bytes = payload_bytes.saturating_add(len_bytes as u64);
+            missing.push((at as u32, id));
+        }
+    }
+    Step::Window(Box::new(NewWindow { window, missing, payload_bytes }))
+}
