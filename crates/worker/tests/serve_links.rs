@@ -95,7 +95,8 @@ fn a_server_that_does_not_know_the_worker_does_not_know_its_sessions() {
         stage.control.connection.close();
         let (_control, join) = stage.server.take_in(b"another secret");
         assert_eq!((join.secret.as_slice(), join.sessions.as_slice()), (&b"worker secret"[..], &[(5, 0)][..]));
-        assert!(client.refusal().contains("does not know this session"));
+        // Not refused: it may have another home by now.
+        client.line.wait_closed();
         wait_until(|| stage.service.sessions().is_empty() && stage.worker.stats().sessions == 0);
     });
 }
@@ -108,7 +109,7 @@ fn sessions_end_when_the_server_stays_away() {
         let client = stage.attach(5);
         stage.server.stop_listening();
         stage.control.connection.close();
-        assert!(client.refusal().contains("gone for too long"));
+        client.line.wait_closed();
         wait_until(|| stage.service.sessions().is_empty());
         // It still comes back, as a new one.
         stage.server.listen();

@@ -27,9 +27,12 @@ mod hosted;
 mod join;
 mod outlet;
 mod reading;
+#[cfg(test)]
+mod reading_tests;
 mod service;
 mod steps;
 mod templates;
+mod uploads;
 
 pub use config::{HeldLimits, ServeConfig, ServedDevice, SessionSettings};
 pub use error::ServeError;
