@@ -394,7 +394,9 @@ fn a_service_that_stops_lets_its_work_run_and_says_goodbye() {
         // Copied apart from the device, and still answered.
         control.send(1, 201, &window(&["%300 = fill() dtype=f32 shape=[1000000] $ 2.5"], &[], &[]));
         control.read(1, 202, 2, 300);
-        wait_until(|| worker.stats().windows > 0);
+        // Heads come in order: once this one has, so have those before it.
+        control.open(2);
+        wait_until(|| service.sessions() == [1, 2]);
         service.stop(PATIENCE);
         let mut answers = [client.answer(), client.answer()];
         answers.sort_by_key(|(request, _)| *request);
