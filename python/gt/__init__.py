@@ -285,6 +285,12 @@ _LATER = {
     "save": "serialization",
     "GradScaler": "amp",
 }
+_LATER |= dict.fromkeys(
+    """
+    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+    """.split(),
+    "_legacy_types",
+)
 # Functions of networks that PyTorch also has at its top, with the same arguments.
 _LATER |= dict.fromkeys(
     """
@@ -297,7 +303,17 @@ _LATER |= dict.fromkeys(
 )
 
 
+# Dtypes of PyTorch's that GT does not have, so that the error says so.
+_NOT_A_DTYPE = frozenset(
+    "int16 short uint16 uint32 uint64 complex32 complex64 complex128 cfloat cdouble chalf quint8 qint8 qint32".split()
+)
+
+
 def __getattr__(name: str) -> _Any:
+    if name in _NOT_A_DTYPE:
+        raise AttributeError(
+            f"GT has no dtype {name}: it has float32, float64, float16, bfloat16, int8, int32, int64, uint8 and bool"
+        )
     if name not in _LATER:
         raise AttributeError(f"module 'gt' has no attribute '{name}'")
     import importlib

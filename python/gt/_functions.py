@@ -247,9 +247,12 @@ _PRODUCTS: tuple[_Row, ...] = (
 def _write_out(out: Any, made: Any) -> Any:
     """Copies a result into the tensor, or the tensors, given as `out=`."""
     if isinstance(out, Tensor):
+        if out.shape != made.shape and not out.requires_grad:
+            # As PyTorch: it takes the shape of the result.
+            out.resize_(made.shape)
         return out._write(made)
     for target, part in zip(out, made):
-        target._write(part)
+        _write_out(target, part)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Norms and products of vectors and matrices."""
+"""Norms and products of vectors and matrices, equations and factors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,35 @@ from gt._core import Tensor
 from gt._methods.linear import chain_matmul
 from gt._methods.linear import cross as _cross
 from gt._methods.linear import matrix_power as _matrix_power
+from gt._methods.solving import QRResult, SlogdetResult, check_matrices, solved
+from gt._methods.solving import cholesky as _cholesky
+from gt._methods.solving import det as _det
+from gt._methods.solving import inverse as _inverse
+from gt._methods.solving import matrix_exp as _matrix_exp
+from gt._methods.solving import qr as _qr
+from gt._methods.solving import slogdet as _slogdet
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "vecdot", "vector_norm"]
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "inv",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "multi_dot",
+    "norm",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "vecdot",
+    "vector_norm",
+]
+
+LinAlgError = RuntimeError
 
 Dims = int | Sequence[int] | None
 
@@ -128,3 +155,99 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     tensor([3., 3.])
     """
     return (x * y).sum(dim)
+
+
+def det(A: Tensor) -> Tensor:
+    """The determinants of square matrices.
+
+    >>> gt.linalg.det(gt.eye(2) * 3)
+    tensor(9.)
+    """
+    return _det(A)
+
+
+def slogdet(A: Tensor) -> SlogdetResult:
+    """The signs of determinants and the logarithms of their magnitudes.
+
+    >>> gt.linalg.slogdet(gt.eye(2)).logabsdet
+    tensor(0.)
+    """
+    return _slogdet(A)
+
+
+def inv(A: Tensor) -> Tensor:
+    """The inverses of square matrices; where there is none, reading the result raises.
+
+    >>> gt.linalg.inv(gt.eye(1) * 4)
+    tensor([[0.2500]])
+    """
+    return _inverse(A)
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X of AX = B, or of XA = B with `left=False`. B holds matrices, or one vector for each matrix.
+
+    >>> gt.linalg.solve(gt.tensor([[2.0, 0.0], [0.0, 4.0]]), gt.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    check_matrices("linalg.solve", A)
+    vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
+    if vector and not left:
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False")
+    right = B.unsqueeze(-1) if vector else B
+    rows = right.shape[-2 if left else -1] if right.dim() >= 2 else 0
+    if rows != A.shape[-1]:
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B: {tuple(A.shape)} and {tuple(B.shape)}"
+        )
+    if A.dtype != B.dtype:
+        raise RuntimeError(f"linalg.solve: Expected A and B to have the same dtype, got {A.dtype} and {B.dtype}")
+    if not left:
+        return solved("linalg.solve", A.mT, right.mT).mT
+    made = solved("linalg.solve", A, right)
+    return made.squeeze(-1) if vector else made
+
+
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """As `solve`, of the upper or the lower triangle of A alone.
+
+    >>> gt.linalg.solve_triangular(gt.ones(2, 2), gt.ones(2, 1), upper=True)
+    tensor([[0.],
+            [1.]])
+    """
+    check_matrices("linalg.solve_triangular", A)
+    triangle = A.triu() if upper else A.tril()
+    if unitriangular:
+        diagonal_of_ones = triangle.diagonal(0, -2, -1) * 0 + 1
+        triangle = triangle - triangle.diagonal(0, -2, -1).diag_embed() + diagonal_of_ones.diag_embed()
+    return solve(triangle, B, left=left)
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangles L with LLᵀ = A; where there is none, reading the result raises.
+
+    >>> gt.linalg.cholesky(gt.eye(1) * 9)
+    tensor([[3.]])
+    """
+    return _cholesky(A, upper)
+
+
+def qr(A: Tensor, mode: str = "reduced") -> QRResult:
+    """A as orthonormal columns times an upper triangle: `"reduced"`, `"complete"`, or `"r"` for the triangle alone.
+
+    >>> gt.linalg.qr(gt.eye(1)).Q
+    tensor([[1.]])
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced', 'r', or 'complete'")
+    made = _qr(A, mode != "complete")
+    return QRResult(made.Q.new_empty(0), made.R) if mode == "r" else made
+
+
+def matrix_exp(A: Tensor) -> Tensor:
+    """The exponentials of square matrices.
+
+    >>> gt.linalg.matrix_exp(gt.zeros(1, 1))
+    tensor([[1.]])
+    """
+    return _matrix_exp(A)

@@ -30,7 +30,9 @@ __all__ = [
     "log_softmax",
     "logit",
     "logsumexp",
+    "multigammaln",
     "ndtr",
+    "ndtri",
     "psi",
     "round",
     "sinc",
@@ -185,3 +187,28 @@ def log_ndtr(input: Tensor) -> Tensor:
     for k in range(20, 0, -1):
         ratio = y + k / ratio
     return _core.where(far, -0.5 * y * y - 0.5 * math.log(2 * math.pi) - ratio.log(), near)
+
+
+def ndtri(input: Tensor) -> Tensor:
+    """The number below which a normal variable lies with a given probability: undoes `ndtr`.
+
+    >>> gt.special.ndtri(gt.tensor([0.5]))
+    tensor([0.])
+    """
+    x = as_float(input)
+    return (_erfinv(2 * x.double() - 1) * math.sqrt(2)).to(x.dtype)
+
+
+def multigammaln(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function in `p` dimensions.
+
+    >>> gt.special.multigammaln(gt.tensor([3.0]), 1)
+    tensor([0.6931])
+    """
+    if p < 1:
+        raise RuntimeError(f"p has to be greater than or equal to 1, got {p}")
+    x = as_float(input)
+    made = _lgamma(x)
+    for i in range(1, p):
+        made = made + _lgamma(x - i / 2)
+    return made + p * (p - 1) / 4 * math.log(math.pi)

@@ -46,7 +46,7 @@ LOWER = {
 @pytest.mark.parametrize("dtype", [gt.bfloat16, gt.float16])
 @pytest.mark.parametrize("name", LOWER)
 def test_products_are_lower(name, dtype):
-    with autocast("cpu", dtype=dtype):
+    with autocast("cuda", dtype=dtype):
         assert LOWER[name]().dtype == dtype
     if name != "mixed operands":
         assert LOWER[name]().dtype == gt.float32

@@ -51,6 +51,18 @@ def test_a_view_keeps_its_base_and_a_copy_does_not():
     assert row.sum().item() == 2000
 
 
+def test_a_module_that_changes_its_dtype_frees_the_old_elements():
+    gt.synchronize()
+    before = worker()["live_bytes"]
+    layer = gt.nn.Linear(1000, 1000, bias=False).half()
+    gt.synchronize()
+    assert 2_000_000 <= worker()["live_bytes"] - before < 2_100_000
+    for _ in range(20):
+        layer.weight.data = layer.weight.data * 0.5
+    gt.synchronize()
+    assert worker()["live_bytes"] - before < 2_100_000
+
+
 def test_backward_releases_what_it_saved():
     gt.synchronize()
     before = worker()["live_bytes"]

@@ -241,9 +241,11 @@ def test_bernoulli():
     assert gt.full((3,), 1.0).bernoulli().tolist() == [1, 1, 1]
 
 
-def test_probabilities_are_not_checked():
-    """PyTorch reads them to refuse what is outside [0, 1]; GT does not wait and takes the nearer end."""
-    assert gt.bernoulli(gt.tensor([2.0, -1.0])).tolist() == [1, 0]
+def test_a_probability_out_of_range_is_an_error_of_the_read():
+    drawn = gt.bernoulli(gt.tensor([2.0, -1.0]))
+    doubled = drawn * 2
+    with pytest.raises(RuntimeError, match=r"p_in >= 0(.|\n)*test_random.py"):
+        doubled.tolist()
 
 
 def test_multinomial_with_replacement():

@@ -142,9 +142,16 @@ impl Tensor {
     /// An alias without history whose writes autograd does not see: what `.data` is.
     #[track_caller]
     pub fn data(&self) -> Tensor {
-        let alias = self.detach();
-        let inner = Arc::into_inner(alias.0).expect("the alias was just made");
+        let inner = Arc::into_inner(self.detach().0).expect("the alias was just made");
         Tensor(Arc::new(crate::tensor::Inner { quiet: true, ..inner }))
+    }
+
+    /// An alias that was just made, with a history of its own and writes that autograd sees.
+    #[track_caller]
+    pub(crate) fn into_handle_of(self, history: History) -> Tensor {
+        let inner = Arc::into_inner(self.0).expect("the alias was just made");
+        inner.state.lock().history = history;
+        Tensor(Arc::new(crate::tensor::Inner { quiet: false, ..inner }))
     }
 
     /// Gives the tensor's part of its cell a new content: what every in-place op ends in.
@@ -257,7 +264,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         if !grad_enabled() {
             return Ok(());
         }

@@ -239,7 +239,11 @@ impl Context<'_> {
         let at = &self.plan.instrs[instr as usize];
         let holders = match failure.kind {
             FailureKind::Memory => self.holders(slots),
-            FailureKind::Index | FailureKind::Value | FailureKind::WorkerLost | FailureKind::Internal => Vec::new(),
+            FailureKind::Index
+            | FailureKind::Value
+            | FailureKind::Domain
+            | FailureKind::WorkerLost
+            | FailureKind::Internal => Vec::new(),
         };
         Arc::new(Failure {
             op: at.op.display_name().to_string(),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::ops::{Matmul, Slice, UpdateSlice};
+use gt_ir::ops::{Check, Matmul, Slice, UpdateSlice};
 use gt_ir::{Bytes, DType, Failure, FailureKind, Instr, Op, Scalar, Shape, Steps, TensorType};
 use gt_plan::{Slot, Step};
 use smallvec::{SmallVec, smallvec};
@@ -92,6 +92,7 @@ pub(crate) fn run(
         Op::Attention(_) | Op::AttentionGrad(_) | Op::CrossEntropy(_) | Op::CrossEntropyGrad(_) | Op::Update(_) => {
             single.composite(slots)
         }
+        Op::Check(op) => single.check(slots, op),
         Op::Write(_) => unreachable!("the engine runs writes itself"),
     }
 }
@@ -197,6 +198,16 @@ impl Single<'_> {
     fn view(&self, slots: &Slots, change: impl FnOnce(&Layout) -> Layout) -> Result<Results, Failure> {
         let buffer = self.operand(slots, 0);
         Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout: change(&buffer.layout) }])
+    }
+
+    /// The operand itself, unless the condition beside it holds.
+    fn check(&self, slots: &Slots, op: &Check) -> Result<Results, Failure> {
+        let wrong = self.operand(slots, 1);
+        // SAFETY: the condition is one bool (`infer`), and its step is done.
+        if unsafe { *wrong.storage.ptr().add(wrong.layout.offset) } != 0 {
+            return Err(op.complaint.failure());
+        }
+        self.view(slots, |layout| *layout)
     }
 
     /// A view where the strides allow it, a packed copy otherwise.

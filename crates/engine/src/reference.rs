@@ -66,6 +66,7 @@ pub fn evaluate(
         Op::Scatter(op) => one(index::scatter(op, ins[0], ins[1], ins[2])?),
         // All inputs are good here; keeping the old values when one is not is the engine's part.
         Op::Write(_) => ins[ins.len() / 2..].iter().map(|&t| t.clone()).collect(),
+        Op::Check(op) => one(index::check(op, ins[0], ins[1])?),
         Op::Attention(_) | Op::AttentionGrad(_) | Op::CrossEntropy(_) | Op::CrossEntropyGrad(_) | Op::Update(_) => {
             expanded(op, ins, scalars)?
         }

@@ -11,6 +11,8 @@ pub enum FailureKind {
     Index,
     /// The user's: a value that the op does not take.
     Value,
+    /// The user's: a value outside what a function is defined for.
+    Domain,
     /// The machine's: no memory under the limit.
     Memory,
     /// A worker that is gone.

@@ -136,6 +136,7 @@ table! {
     42 Gather "gather",
     43 Scatter "scatter",
     50 Write "write",
+    51 Check "check",
     60 Attention "attention",
     61 AttentionGrad "attention_grad",
     62 CrossEntropy "cross_entropy",

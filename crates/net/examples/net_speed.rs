@@ -18,7 +18,9 @@ impl Receiver for Echo {
         }
         let _ = self.0.send(body);
     }
-    fn closed(&mut self, _: &Connection, _: &NetError) {}
+    fn closed(&mut self, _: &Connection, why: &NetError) {
+        eprintln!("closed: {why}");
+    }
 }
 
 /// Keeps what comes.
@@ -28,7 +30,9 @@ impl Receiver for Keep {
     fn message(&mut self, _: &Connection, _: &[u8], body: Option<Bytes>) {
         let _ = self.0.send(body);
     }
-    fn closed(&mut self, _: &Connection, _: &NetError) {}
+    fn closed(&mut self, _: &Connection, why: &NetError) {
+        eprintln!("closed: {why}");
+    }
 }
 
 fn best(times: usize, mut run: impl FnMut() -> Duration) -> f64 {
@@ -58,7 +62,7 @@ fn measure(name: &str, address: &Address, tls: Option<&Identity>, body: &Bytes) 
     let trip = best(3, || {
         let started = Instant::now();
         for _ in 0..rounds {
-            c.send(b"sixteen bytes...").ok();
+            c.send(b"sixteen bytes...").expect("sent");
             echoes.recv().ok();
         }
         while bodies.try_recv().is_ok() {}
@@ -66,7 +70,7 @@ fn measure(name: &str, address: &Address, tls: Option<&Identity>, body: &Bytes) 
     });
     let lent = best(3, || {
         let started = Instant::now();
-        c.write_body(b"", body, &|| false).ok();
+        c.write_body(b"", body, &|| false).expect("sent");
         let got = bodies.recv();
         let took = started.elapsed();
         drop(got);
@@ -74,7 +78,7 @@ fn measure(name: &str, address: &Address, tls: Option<&Identity>, body: &Bytes) 
     });
     let held = best(3, || {
         let started = Instant::now();
-        c.send_with_body(b"", body.clone()).ok();
+        c.send_with_body(b"", body.clone()).expect("sent");
         let got = bodies.recv();
         let took = started.elapsed();
         drop(got);

@@ -122,7 +122,10 @@ impl Channel {
         }
         out.end_body();
         self.flush(&mut out);
-        if out.has_bodies() {
+        let more = out.has_bodies();
+        drop(out);
+        self.notify(); // another body may begin
+        if more {
             self.io.tell(Command::Look(self.token));
         }
         written
@@ -211,7 +214,13 @@ impl Channel {
             if filled >= bodies_budget {
                 break Flow::More;
             }
-            let Some(fill) = out.take_fill() else { break Flow::Done };
+            let had_segments = !out.pool.disabled;
+            let Some(fill) = out.take_fill() else {
+                if had_segments && out.pool.disabled {
+                    continue; // there are none to be had after all: through the socket
+                }
+                break Flow::Done;
+            };
             MutexGuard::unlocked(&mut out, || fill.copy());
             out.finish_fill(fill);
             filled += SEGMENT_BYTES;

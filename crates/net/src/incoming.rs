@@ -20,6 +20,9 @@ use crate::segment::{MAX_SEGMENTS, Segment};
 use crate::socket::{Moved, Socket};
 use crate::{Connection, NetError, Result};
 
+/// How much a turn may copy out of the socket or out of segments: others wait meanwhile.
+const TURN_BYTES: usize = 1 << 20;
+
 /// What a turn of reading left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -56,11 +59,21 @@ impl Incoming {
         }
     }
 
-    /// Reads until the socket is empty or the budget is spent, and delivers what has become whole.
+    /// Reads until the socket is empty or the turn is over, and delivers what has become whole.
     pub(crate) fn read(&mut self, channel: &Channel, socket: &Socket, connection: &Connection) -> Result<Progress> {
-        let mut budget = 16;
         let encrypted = channel.lock().tls.is_some();
+        let mut copied = 0;
+        // Holds within this turn only: what comes later makes an edge, which begins another turn.
+        let mut emptied = false;
         loop {
+            // First what an earlier turn has left in the buffer.
+            copied += self.frames(channel, connection, TURN_BYTES.saturating_sub(copied))?;
+            if copied >= TURN_BYTES {
+                return Ok(Progress::More);
+            }
+            if emptied {
+                return Ok(Progress::Drained);
+            }
             let space = self.decoder.space();
             let room = space.len();
             let descriptors = self.descriptors.len();
@@ -78,24 +91,23 @@ impl Incoming {
             };
             self.decoder.advance(n);
             channel.heard();
-            self.frames(channel, connection)?;
+            copied += n;
             // A stream socket that gave less than there was room for is empty, except that a read ends where a descriptor
             // was passed, and that TLS gives one record at a time.
             let whole = self.descriptors.len() == descriptors && !encrypted && !self.read_to_end;
-            if n < room && whole {
-                return Ok(Progress::Drained);
-            }
-            budget -= 1;
-            if budget == 0 {
-                return Ok(Progress::More);
-            }
+            emptied = n < room && whole;
         }
     }
 
-    fn frames(&mut self, channel: &Channel, connection: &Connection) -> Result<()> {
+    /// Handles the frames in the buffer, until `budget` bytes were copied out of segments. Returns how many were.
+    fn frames(&mut self, channel: &Channel, connection: &Connection, budget: usize) -> Result<usize> {
+        let mut copied = 0;
         loop {
+            if copied >= budget {
+                return Ok(copied);
+            }
             self.decoder.set_max_head_bytes(channel.max_head_bytes());
-            let Some(frame) = self.decoder.next()? else { return Ok(()) };
+            let Some(frame) = self.decoder.next()? else { return Ok(copied) };
             match frame {
                 Frame::Greeting { features } => {
                     let mut out = channel.lock();
@@ -143,7 +155,9 @@ impl Incoming {
                 }
                 Frame::Share { segment, len } => {
                     let fd = self.descriptors.pop_front();
-                    let fd = fd.ok_or_else(|| NetError::malformed("a segment came without its descriptor"))?;
+                    let fd = fd.ok_or_else(|| {
+                        NetError::malformed("a segment came without its descriptor (or this process may open no more)")
+                    })?;
                     match self.segments.get_mut(segment as usize) {
                         Some(place @ None) => *place = Some(Segment::open(&fd, len as usize)?),
                         _ => return Err(NetError::malformed(format!("segment {segment} cannot be shared (again)"))),
@@ -154,6 +168,7 @@ impl Incoming {
                     let shared =
                         shared.ok_or_else(|| NetError::malformed(format!("no segment {segment} was shared")))?;
                     assembly(&mut self.bodies, stream)?.push_segment(shared, len as usize)?;
+                    copied += len as usize;
                     // At once, so that the other side fills it while this one copies the next.
                     channel.reply(Frame::Release { segment });
                     finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;

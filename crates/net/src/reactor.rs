@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll};
 
 use crate::NetError;
 use crate::entry::{Entry, Phase};
@@ -71,20 +71,22 @@ impl Reactor {
                 self.end_all(NetError::resource("poll", error));
                 break;
             }
-            let mut ready = std::mem::take(&mut self.again);
+            let again = std::mem::take(&mut self.again);
             for event in events.iter().filter(|e| e.is_read_closed()) {
                 if let Some(entry) = self.entries.get_mut(&event.token().0) {
                     entry.incoming.read_to_end = true;
                 }
             }
-            ready.extend(events.iter().map(|e| e.token()).filter(|&t| t != WAKE).map(|Token(t)| t));
+            let mut ready: Vec<usize> = events.iter().map(|e| e.token().0).filter(|&t| t != WAKE.0).collect();
             for command in self.shared.take_commands() {
                 self.obey(command, &mut ready);
             }
             if self.shared.stopping.load(Ordering::Acquire) && !self.stopping {
                 self.stop();
             }
-            ready.sort_unstable();
+            // Those that had a full turn come last: a large body on one connection must not delay a head on another.
+            ready.extend_from_slice(&again);
+            ready.sort_unstable_by_key(|token| (again.contains(token), *token));
             ready.dedup();
             for token in ready {
                 match self.listeners.contains_key(&token) {

@@ -35,7 +35,7 @@ fn secret() -> Box<[u8]> {
 }
 
 fn to_server() -> Vec<ToServer<'static>> {
-    let resume = Some(Resume { session: 7, secret: secret() });
+    let resume = Some(Resume { session: 7, secret: secret(), losses: 1 });
     let variables = vec![("GT_COMPILE".to_string(), "1".to_string())];
     vec![
         ToServer::Hello { token: b"open", name: "train.py".into(), variables, workers: 2, resume },
@@ -183,4 +183,12 @@ proptest! {
             let _ = again(&bytes);
         });
     }
+}
+
+/// PROTO-4.
+#[test]
+fn the_first_byte_tells_clients_from_workers() {
+    let clients: Vec<u8> = to_server().iter().map(|m| encode(m)[0]).collect();
+    let workers: Vec<u8> = from_worker().iter().map(|m| encode(m)[0]).collect();
+    assert!(clients.iter().all(|code| !workers.contains(code)), "{clients:?} {workers:?}");
 }

@@ -70,7 +70,7 @@ pub fn role(op: &Op) -> Role {
         Op::ArgReduce(_) | Op::Scan(_) | Op::Sort(_) | Op::Matmul(_) => Role::Single,
         Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) => Role::Single,
         Op::UpdateSlice(_) | Op::Pad(_) | Op::Concat(_) => Role::Single,
-        Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) => Role::Single,
+        Op::Take(_) | Op::Put(_) | Op::Gather(_) | Op::Scatter(_) | Op::Write(_) | Op::Check(_) => Role::Single,
         Op::Attention(_) | Op::AttentionGrad(_) | Op::CrossEntropy(_) | Op::CrossEntropyGrad(_) => Role::Single,
         Op::Update(_) => Role::Single,
     }

@@ -50,7 +50,7 @@ fn number_like(value: &Bound<'_, PyAny>) -> Option<Scalar> {
 
 /// An operand: a tensor, a number, or an array that becomes a tensor.
 pub enum Operand<'py> {
-    /// A tensor.
+    /// A tensor whose handle was not exchanged when it was taken as an operand.
     Tensor(Bound<'py, PyTensor>),
     /// A number.
     Number(Scalar),
@@ -63,7 +63,10 @@ impl<'py> Operand<'py> {
     #[inline]
     pub fn from(value: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         if let Ok(t) = value.cast::<PyTensor>() {
-            return Ok(Some(Operand::Tensor(t.clone())));
+            return Ok(Some(match t.get().never_exchanged() {
+                Some(_) => Operand::Tensor(t.clone()),
+                None => Operand::Made(t.get().held().clone()),
+            }));
         }
         if let Some(n) = number(value) {
             return Ok(Some(Operand::Number(n)));
@@ -86,7 +89,7 @@ impl<'py> Operand<'py> {
     #[inline]
     pub fn arg(&self) -> Arg<'_> {
         match self {
-            Operand::Tensor(t) => Arg::Tensor(&t.get().t),
+            Operand::Tensor(t) => Arg::Tensor(t.get().first_handle()),
             Operand::Number(n) => Arg::Number(*n),
             Operand::Made(t) => Arg::Tensor(t),
         }
@@ -173,7 +176,7 @@ pub fn tensors(value: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
         .map(|(i, v)| {
             let v = v?;
             match v.cast::<PyTensor>() {
-                Ok(t) => Ok(t.get().t.clone()),
+                Ok(t) => Ok(t.get().held().clone()),
                 Err(_) => Err(PyTypeError::new_err(format!(
                     "expected Tensor as element {i}, but got {}",
                     v.get_type().name()?

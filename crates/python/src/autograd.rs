@@ -30,7 +30,7 @@ pub fn python_hook(hook: Py<PyAny>, device: Device) -> Hook {
             if answer.is_none() {
                 return Ok(None);
             }
-            Ok(Some(answer.cast::<PyTensor>()?.get().t.clone()))
+            Ok(Some(answer.cast::<PyTensor>()?.get().held().clone()))
         })
         .map_err(callback_error)
     })
@@ -150,7 +150,7 @@ fn optional_tensors(value: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Tensor>>> {
         .try_iter()?
         .map(|v| {
             let v = v?;
-            if v.is_none() { Ok(None) } else { Ok(Some(v.cast::<PyTensor>()?.get().t.clone())) }
+            if v.is_none() { Ok(None) } else { Ok(Some(v.cast::<PyTensor>()?.get().held().clone())) }
         })
         .collect()
 }
@@ -164,7 +164,7 @@ pub fn backward_into(
     options: BackwardOptions,
 ) -> PyResult<()> {
     let inputs = if inputs.is_instance_of::<PyTensor>() {
-        vec![inputs.cast::<PyTensor>()?.get().t.clone()]
+        vec![inputs.cast::<PyTensor>()?.get().held().clone()]
     } else {
         args::tensors(inputs)?
     };

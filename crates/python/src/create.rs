@@ -55,14 +55,14 @@ fn tensor(
 fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     let dt = args::dtype(dtype)?;
     if let Ok(t) = data.cast::<PyTensor>()
-        && dt.is_none_or(|d| d == t.get().t.dtype())
+        && dt.is_none_or(|d| d == t.get().held().dtype())
         && device.is_none()
     {
         return Ok(data.clone());
     }
     if let Ok(t) = data.cast::<PyTensor>() {
         mark(data.py());
-        let out = dt.map_or(Ok(t.get().t.clone()), |d| t.get().t.to_dtype(d)).or_raise()?;
+        let out = dt.map_or(Ok(t.get().held().clone()), |d| t.get().held().to_dtype(d)).or_raise()?;
         let device = if device.is_none() { t.get().device() } else { device::optional(device)? };
         return Ok(PyTensor::on(out, device).into_pyobject(data.py())?.into_any());
     }
@@ -110,9 +110,9 @@ macro_rules! filled {
             let _ = (memory_format, layout, pin_memory);
             mark(input.py());
             let this = input.get();
-            let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
+            let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
             let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-            finish(Tensor::full(this.t.shape(), $value, Some(dt)), requires_grad, dev)
+            finish(Tensor::full(this.held().shape(), $value, Some(dt)), requires_grad, dev)
         }
     )*};
 }
@@ -134,6 +134,11 @@ fn full(
     requires_grad: bool,
 ) -> PyResult<PyTensor> {
     mark(size.py());
+    if size.is_instance_of::<pyo3::types::PyInt>() {
+        return Err(pyo3::exceptions::PyTypeError::new_err(
+            "full(): argument 'size' (position 1) must be tuple of ints, not int",
+        ));
+    }
     let shape = args::shape(&args::int_or_ints(size)?)?;
     let (value, dt) = (fill(fill_value)?, args::dtype(dtype)?);
     check_range(value, dt.unwrap_or(DType::I64))?;
@@ -154,10 +159,10 @@ fn full_like(
     let _ = memory_format;
     mark(input.py());
     let (this, value) = (input.get(), fill(fill_value)?);
-    let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
+    let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
     check_range(value, dt)?;
     let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-    finish(Tensor::full(this.t.shape(), value, Some(dt)), requires_grad, dev)
+    finish(Tensor::full(this.held().shape(), value, Some(dt)), requires_grad, dev)
 }
 
 fn fill(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
@@ -165,7 +170,7 @@ fn fill(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
         return Ok(n);
     }
     match value.cast::<PyTensor>() {
-        Ok(t) => t.get().t.item().or_raise(),
+        Ok(t) => t.get().held().item().or_raise(),
         Err(_) => Err(PyTypeError::new_err("fill_value must be a number")),
     }
 }
@@ -174,7 +179,7 @@ fn scalar_arg(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Scalar> {
     match number(value) {
         Some(n) => Ok(n),
         None => match value.cast::<PyTensor>() {
-            Ok(t) => t.get().t.item().or_raise(),
+            Ok(t) => t.get().held().item().or_raise(),
             Err(_) => Err(PyTypeError::new_err(format!("{name} must be a number, not {}", value.get_type().name()?))),
         },
     }
@@ -261,9 +266,9 @@ macro_rules! random {
             let _ = memory_format;
             mark(input.py());
             let this = input.get();
-            let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
+            let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
             let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-            finish(Tensor::$make(this.t.shape(), Some(dt), generator.map(|g| &g.get().0)), requires_grad, dev)
+            finish(Tensor::$make(this.held().shape(), Some(dt), generator.map(|g| &g.get().0)), requires_grad, dev)
         }
     )*};
 }
@@ -328,9 +333,9 @@ fn randint_like(
     mark(input.py());
     let this = input.get();
     let (a, b) = high.map_or((0, low), |h| (low, h));
-    let dt = args::dtype(dtype)?.unwrap_or(this.t.dtype());
+    let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
     let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-    finish(Tensor::randint(a, b, this.t.shape(), Some(dt), None), requires_grad, dev)
+    finish(Tensor::randint(a, b, this.held().shape(), Some(dt), None), requires_grad, dev)
 }
 
 /// A random order of `0, 1, …, n - 1`.
@@ -418,7 +423,7 @@ impl PyTensor {
         requires_grad: bool,
     ) -> PyResult<PyTensor> {
         mark(data.py());
-        let dt = args::dtype(dtype)?.unwrap_or(self.t.dtype());
+        let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
         let dev = if device.is_none() { self.device() } else { device::optional(device)? };
         finish(Ok(from_any(data, Some(dt))?), requires_grad, dev)
     }
@@ -436,7 +441,7 @@ impl PyTensor {
     ) -> PyResult<PyTensor> {
         mark(sizes.py());
         let shape = extents(sizes, size)?;
-        let dt = args::dtype(dtype)?.unwrap_or(self.t.dtype());
+        let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
         let dev = if device.is_none() { self.device() } else { device::optional(device)? };
         finish(Tensor::full(&shape, value, Some(dt)), requires_grad, dev)
     }

@@ -54,13 +54,16 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
     }
     if let Ok(t) = value.cast::<PyTensor>() {
         out.tensors = true;
-        out.numbers.push(t.get().t.item().or_raise()?);
+        out.numbers.push(t.get().held().item().or_raise()?);
         return Ok(());
     }
     if value.is_instance_of::<PyString>() {
-        return Err(PyValueError::new_err("too many dimensions 'str'"));
+        return Err(match depth {
+            0 => PyTypeError::new_err("new(): invalid data type 'str'"),
+            _ => PyValueError::new_err("too many dimensions 'str'"),
+        });
     }
-    Err(PyTypeError::new_err(format!("could not make a tensor of {}", value.get_type().name()?)))
+    Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", value.get_type().name()?)))
 }
 
 /// The dtype of a buffer's format character.
@@ -155,7 +158,7 @@ fn normalised(ty: TensorType, mut bytes: Vec<u8>) -> Vec<u8> {
 /// A tensor from a number, nested lists, an array or another tensor: always by one copy.
 pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = value.cast::<PyTensor>() {
-        let t = t.get().t.detach();
+        let t = t.get().held().detach();
         return dtype.map_or_else(|| t.alias(), |d| if d == t.dtype() { t.alias() } else { t.to_dtype(d) }).or_raise();
     }
     let plain = value.is_exact_instance_of::<PyFloat>()
@@ -194,7 +197,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
             || first.is_instance_of::<PyList>()
             || first.is_instance_of::<PyTuple>();
         let arrays = !ordinary && first.hasattr("__array_interface__")? && first.len().is_ok();
-        let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().t.rank() > 0);
+        let tensors = first.cast::<PyTensor>().is_ok_and(|t| t.get().held().rank() > 0 && t.get().held().numel() != 1);
         if arrays || tensors {
             let parts: Vec<Tensor> = value.try_iter()?.map(|v| from_any(&v?, dtype)).collect::<PyResult<_>>()?;
             let refs: Vec<&Tensor> = parts.iter().collect();

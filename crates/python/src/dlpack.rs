@@ -95,11 +95,11 @@ impl PyTensor {
     /// A DLPack capsule with a copy of the tensor. Waits.
     #[pyo3(signature = (**_kwargs))]
     fn __dlpack__<'py>(&self, py: Python<'py>, _kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
-        if self.t.requires_grad() {
+        if self.held().requires_grad() {
             return Err(PyBufferError::new_err("Can't export tensors that require gradient, use tensor.detach()"));
         }
         mark(py);
-        let host = self.t.read().or_raise()?;
+        let host = self.held().read().or_raise()?;
         let shape: Vec<i64> = host.ty.shape.iter().map(|&d| d as i64).collect();
         let mut owner = Box::new(Owner { host, shape });
         let tensor = DlTensor {
@@ -142,7 +142,7 @@ fn from_dlpack(
     let _ = (crate::device::optional(device)?, copy);
     mark(py);
     if let Ok(t) = ext_tensor.cast::<PyTensor>() {
-        return Ok(t.get().like(t.get().t.detach().alias().or_raise()?));
+        return Ok(t.get().like(t.get().held().detach().alias().or_raise()?));
     }
     let capsule =
         if ext_tensor.hasattr("__dlpack__")? { ext_tensor.call_method0("__dlpack__")? } else { ext_tensor.clone() };

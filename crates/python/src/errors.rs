@@ -16,6 +16,7 @@ pub fn to_py(error: Error) -> PyErr {
             let message = failed.to_string();
             match failed.kind() {
                 FailureKind::Index => PyIndexError::new_err(message),
+                FailureKind::Domain => PyRuntimeError::new_err(message),
                 FailureKind::Value => PyValueError::new_err(message),
                 FailureKind::Memory => from_package("OutOfMemoryError", message),
                 FailureKind::WorkerLost => from_package("WorkerLost", message),

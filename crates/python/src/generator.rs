@@ -84,7 +84,7 @@ fn tensor_state(state: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let wrong =
         || pyo3::exceptions::PyTypeError::new_err("a random state is the uint8 tensor that get_rng_state() returned");
     let t = state.cast::<crate::tensor::PyTensor>().map_err(|_| wrong())?;
-    let bytes = t.get().t.to_vec::<u8>().map_err(crate::errors::to_py)?;
+    let bytes = t.get().held().to_vec::<u8>().map_err(crate::errors::to_py)?;
     let word = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     match (word(0), word(8), bytes.len()) {
         (Some(seed), Some(ordinal), 16) => Ok(Stream { seed, ordinal }),

@@ -2,9 +2,9 @@
 
 use gt_client::Index;
 use gt_ir::DType;
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 
 use crate::tensor::PyTensor;
 
@@ -12,8 +12,24 @@ use crate::tensor::PyTensor;
 pub fn parse(index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
     match index.cast::<PyTuple>() {
         Ok(entries) => entries.iter().map(|e| entry(&e)).collect(),
-        Err(_) => Ok(vec![entry(index)?]),
+        Err(_) => match index.cast::<PyList>() {
+            Ok(entries) if stands_for_a_tuple(entries) => entries.iter().map(|e| entry(&e)).collect(),
+            _ => Ok(vec![entry(index)?]),
+        },
     }
+}
+
+/// A short list that holds more than numbers is an index expression, as it was in NumPy of old and is in PyTorch.
+fn stands_for_a_tuple(entries: &Bound<'_, PyList>) -> bool {
+    entries.len() < 32
+        && entries.iter().any(|e| {
+            e.is_instance_of::<PyList>()
+                || e.is_instance_of::<PyTuple>()
+                || e.is_instance_of::<PySlice>()
+                || e.is_instance_of::<PyEllipsis>()
+                || e.is_none()
+                || e.cast::<PyTensor>().is_ok_and(|t| t.get().held().rank() > 0)
+        })
 }
 
 fn bound(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
@@ -48,7 +64,7 @@ fn entry(value: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Ellipsis);
     }
     if let Ok(t) = value.cast::<PyTensor>() {
-        return Ok(Index::Tensor(t.get().t.clone()));
+        return Ok(Index::Tensor(t.get().held().clone()));
     }
     if value.is_exact_instance_of::<PyBool>() {
         return Ok(Index::Bool(value.extract()?));
@@ -62,6 +78,9 @@ fn entry(value: &Bound<'_, PyAny>) -> PyResult<Index> {
             t
         };
         return Ok(Index::Tensor(t));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err("new(): invalid data type 'str'"));
     }
     if value.hasattr("__index__")? {
         return Ok(Index::Int(value.call_method0("__index__")?.extract()?));

@@ -54,7 +54,7 @@ fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
     let mut equation = String::new();
     for (i, entry) in entries.iter().enumerate() {
         if i % 2 == 0 && i + 1 < entries.len() {
-            parts.push(entry.cast::<PyTensor>()?.get().t.clone());
+            parts.push(entry.cast::<PyTensor>()?.get().held().clone());
         } else if i % 2 == 0 {
             equation = format!("->{}", axis_letters(&entry)?);
         } else {
@@ -103,7 +103,7 @@ fn r#where<'py>(
         return Ok(this.run_many(py, |t| t.nonzero_tuple())?.into_bound(py).into_any());
     };
     let (a, b) = (Operand::require(a, "input")?, Operand::require(b, "other")?);
-    let out = Tensor::select_by(&this.t, a.arg(), b.arg()).or_raise()?;
+    let out = Tensor::select_by(&this.held(), a.arg(), b.arg()).or_raise()?;
     Ok(this.like(out).into_pyobject(py)?.into_any())
 }
 

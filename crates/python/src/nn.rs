@@ -2,7 +2,7 @@
 
 use gt_client::Tensor;
 use gt_client::ops::Step;
-use gt_ir::ops::UpdateKind;
+use gt_ir::ops::{Complaint, UpdateKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -23,8 +23,9 @@ fn attention(
     scale: f64,
 ) -> PyResult<PyTensor> {
     mark(query.py());
-    let [q, k, v] = [query, key, value].map(|t| &t.get().t);
-    let out = Tensor::attention(q, k, v, mask.map(|m| &m.get().t), causal, scale).or_raise()?;
+    let [q, k, v] = [query, key, value].map(|t| t.get().held());
+    let mask = mask.map(|m| m.get().held());
+    let out = Tensor::attention(&q, &k, &v, mask.as_deref(), causal, scale).or_raise()?;
     Ok(PyTensor::new(out))
 }
 
@@ -36,8 +37,8 @@ fn linear(
     weight: &Bound<'_, PyTensor>,
     bias: Option<&Bound<'_, PyTensor>>,
 ) -> PyResult<PyTensor> {
-    let bias = bias.map(|b| &b.get().t);
-    input.get().run(input.py(), |x| x.linear(&weight.get().t, bias))
+    let bias = bias.map(|b| b.get().held());
+    input.get().run(input.py(), |x| x.linear(&weight.get().held(), bias.as_deref()))
 }
 
 /// The cross-entropy of each row of logits `[n, classes]` with its class.
@@ -49,7 +50,7 @@ fn cross_entropy_rows(
     ignore_index: i64,
 ) -> PyResult<PyTensor> {
     mark(logits.py());
-    logits.get().t.cross_entropy_rows(&classes.get().t, ignore_index).or_raise().map(PyTensor::new)
+    logits.get().held().cross_entropy_rows(&classes.get().held(), ignore_index).or_raise().map(PyTensor::new)
 }
 
 /// One optimizer step for many tensors: new values for parameters and states, all or none.
@@ -82,9 +83,18 @@ fn multi_tensor_update(
     Tensor::step(&step).or_raise()
 }
 
+/// The tensor, whose read fails if any element of `wrong` is true; `complaint` names what is wrong then.
+#[pyfunction]
+fn checked(tensor: &Bound<'_, PyTensor>, wrong: &Bound<'_, PyTensor>, complaint: &str) -> PyResult<PyTensor> {
+    let complaint = Complaint::from_name(complaint)
+        .ok_or_else(|| PyValueError::new_err(format!("no check is called {complaint:?}")))?;
+    tensor.get().run(tensor.py(), |t| t.checked(&wrong.get().held(), complaint))
+}
+
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(attention, m)?)?;
     m.add_function(wrap_pyfunction!(linear, m)?)?;
+    m.add_function(wrap_pyfunction!(checked, m)?)?;
     m.add_function(wrap_pyfunction!(cross_entropy_rows, m)?)?;
     m.add_function(wrap_pyfunction!(multi_tensor_update, m)?)?;
     Ok(())

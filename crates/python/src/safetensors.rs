@@ -212,7 +212,7 @@ fn _safetensors_header<'py>(
     }
     let mut end = 0;
     for (name, tensor) in &tensors {
-        let t = &tensor.get().t;
+        let t = &tensor.get().held();
         let start = end;
         end += t.ty().bytes();
         let info = TensorInfo { dtype: stored_dtype(t.dtype()), shape: t.shape().to_vec(), data_offsets: (start, end) };
@@ -239,7 +239,7 @@ fn _safetensors_header<'py>(
 #[pyfunction]
 fn _tensor_bytes(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<HostBuffer> {
     mark(py);
-    tensor.get().t.detach().read().or_raise().map(HostBuffer::new)
+    tensor.get().held().detach().read().or_raise().map(HostBuffer::new)
 }
 
 /// Adds the class and the functions.

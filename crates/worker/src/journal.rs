@@ -45,6 +45,7 @@ fn command(kind: OpKind) -> &'static str {
         OpKind::Gather => "GatherOp",
         OpKind::Scatter => "ScatterOp",
         OpKind::Write => "WriteOp",
+        OpKind::Check => "CheckOp",
         OpKind::Attention | OpKind::AttentionGrad => "AttentionOp",
         OpKind::CrossEntropy | OpKind::CrossEntropyGrad => "CrossEntropyOp",
         OpKind::Update => "UpdateOp",

@@ -183,6 +183,7 @@ def scatter_reduce(
             counts = (counts + 1 if include_self else counts).clamp(min=1)
             made = made / counts if input.dtype.is_floating_point else made.div(counts, rounding_mode="floor")
     else:
+        index = _core.checked(index, (index < 0) | (index >= input.shape[dim]), "position")
         moved = (kept.movedim(dim, -1), index.movedim(dim, -1), src.movedim(dim, -1))
         made = _reduced_candidates(*moved, reduce, include_self).movedim(-1, dim)
     if tuple(made.shape) == tuple(input.shape):

@@ -258,7 +258,9 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
             [0., 1.]])
     """
     if n < 0:
-        raise RuntimeError(f"matrix_power() of a negative exponent needs an inverse, which GT does not have: {n}")
+        from gt._methods.solving import inverse
+
+        return matrix_power(inverse(input), -n)
     made: Tensor | None = None
     square = input
     while n:

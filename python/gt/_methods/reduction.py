@@ -280,6 +280,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> gt.histc(gt.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"histc is not defined on {input.dtype}")
+    if min > max:
+        raise RuntimeError(f"torch.histc: max must be larger than min, got min={min} and max={max}")
     flat = input.detach().reshape(-1)
     low: Any = min
     high: Any = max
@@ -289,9 +293,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         widen = _core.as_tensor(low == high).to(input.dtype)
         low, high = low - widen, high + widen
     inside = (flat >= low) & (flat <= high)
+    unbounded = ~_core.as_tensor(high - low).isfinite()
     place = ((flat - low) * (bins / (high - low))).floor().clamp(0, bins - 1)
     place = _core.where(inside, place, 0).long()
-    return _core.zeros(bins, dtype=input.dtype).scatter_add(0, place, inside.to(input.dtype))
+    counts = _core.zeros(bins, dtype=input.dtype).scatter_add(0, place, inside.to(input.dtype))
+    return _core.checked(counts, unbounded, "range")
 
 
 @method
@@ -349,6 +355,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     >>> gt.cdist(gt.tensor([[0.0, 0.0]]), gt.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x.dim() < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.dim()}D")
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, dim=-1)
 
 

@@ -161,7 +161,11 @@ def normal(
             raise TypeError("normal() needs a size when mean and std are numbers")
         with_both = given[0] if len(given) == 1 else given[0] + given[1]
         size, dtype = with_both.shape, dtype or with_both.dtype
+    if not isinstance(std, Tensor) and std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     made: Tensor = _core.randn(tuple(size), dtype=dtype, generator=generator) * std + mean
+    if isinstance(std, Tensor):
+        made = _core.checked(made, std < 0, "deviation")
     made = made.detach()
     return made.requires_grad_() if requires_grad else made
 

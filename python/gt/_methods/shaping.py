@@ -195,6 +195,62 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self.masked_fill_((place % stride == 0) & (place < count), fill_value)
 
 
+@method
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Elements of the tensor's storage, which are `stride` apart along each dimension. A copy, unlike PyTorch's view.
+
+    >>> gt.as_strided(gt.arange(6), (2, 2), (3, 1))
+    tensor([[0, 1],
+            [3, 4]])
+    """
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    whole = input if input._base is None else input._base
+    start = input.storage_offset() if storage_offset is None else storage_offset
+    place = _core.full((), start)
+    for dim, (count, step) in enumerate(zip(size, stride)):
+        place = place + (_core.arange(count) * step).reshape(-1, *([1] * (len(size) - dim - 1)))
+    last = start + sum((count - 1) * step for count, step in zip(size, stride))
+    if 0 not in size and last >= whole.numel():
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)} and offset {start} reach past {whole.numel()} elements"
+        )
+    return whole.reshape(-1)[place.expand(tuple(size))]
+
+
+@method_only
+def new(self: Tensor, *args: Any) -> Tensor:
+    """A tensor of this dtype: of the given data, or unwritten of the given sizes.
+
+    >>> gt.ones(1).new([1, 2])
+    tensor([1., 2.])
+    """
+    if len(args) == 1 and not isinstance(args[0], int):
+        return _core.tensor(args[0], dtype=self.dtype)
+    return _core.zeros(*(args or (0,)), dtype=self.dtype)
+
+
+@method_only
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replaces each element by what `callable` makes of it. Waits for the elements; slow.
+
+    >>> gt.arange(3).apply_(lambda v: v * 2)
+    tensor([0, 2, 4])
+    """
+    made = [callable(value) for value in self.reshape(-1).tolist()]
+    return self.copy_(_core.tensor(made, dtype=self.dtype).reshape(self.shape))
+
+
+@method_only
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: processes share tensors through a server, not through memory.
+
+    >>> gt.ones(1).share_memory_()
+    tensor([1.])
+    """
+    return self
+
+
 @method_only
 def is_shared(self: Tensor) -> bool:
     """Whether other processes see the tensor's memory: they do not.
@@ -236,21 +292,65 @@ def get_device(self: Tensor) -> int:
     return -1 if index is None else index
 
 
-def _refuse(name: str, instead: str) -> None:
-    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        raise NotImplementedError(
-            f"Tensor.{name} would change a tensor's shape in place, which GT does not do: use {instead}"
-        )
+def _in_place_shape(name: str) -> None:
+    """Gives tensors `name_`: the tensor becomes the view of itself that the method `name` makes."""
+    look = getattr(Tensor, name)
 
-    refuse.__name__ = name
-    refuse.__doc__ = f"Raises: a tensor keeps its shape; use {instead}."
-    method_only(refuse)
+    def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._become_view(lambda seen: look(seen, *args, **kwargs))
+
+    change.__name__ = name + "_"
+    change.__qualname__ = f"Tensor.{name}_"
+    change.__doc__ = f"As `{name}`, and the tensor itself is the result; aliases made before keep their shape."
+    method_only(change)
 
 
 for _name in ("unsqueeze", "squeeze", "t", "transpose", "swapaxes", "swapdims"):
-    _refuse(_name + "_", f"x = x.{_name}(…)")
-_refuse("resize_", "a new tensor")
-_refuse("set_", "a new tensor")
+    _in_place_shape(_name)
+
+
+@method_only
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Changes the shape in place. What is cut off is gone; elements that are added are zero.
+
+    >>> gt.arange(6).resize_(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    shape = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    missing = math.prod(shape) - self.numel()
+    if missing <= 0:
+        return self._become_view(lambda seen: seen.reshape(-1)[: math.prod(shape)].reshape(shape))
+    self.data = _core.cat([self.detach().reshape(-1), _core.zeros(missing, dtype=self.dtype)]).reshape(shape)
+    return self
+
+
+@method_only
+def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """As `resize_`, to the shape of another tensor.
+
+    >>> gt.arange(4).resize_as_(gt.ones(1, 2))
+    tensor([[0, 1]])
+    """
+    return self.resize_(tuple(other.shape))
+
+
+@method_only
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Becomes an alias of `source`; without one, a tensor of no elements.
+
+    >>> gt.arange(3).set_()
+    tensor([], dtype=gt.int64)
+    """
+    if source is not None and source.dtype != self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    self.data = _core.empty(0, dtype=self.dtype) if source is None else source
+    return self
+
 
 for _property, _get in {
     "mH": lambda self: self.transpose(-2, -1),

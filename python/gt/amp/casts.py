@@ -23,6 +23,9 @@ LOWER_FUNCTIONS = "einsum chain_matmul tensordot".split()
 LOWER_NN = """linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d prelu
 scaled_dot_product_attention""".split()
 
+# Of those, what blocks that name the CPU leave as it is.
+UNCHANGED_ON_CPU = frozenset("mv addmv addr bilinear".split())
+
 # What loses too much in the lower dtype, in float32.
 FLOAT_METHODS = """__pow__ __rpow__ __rtruediv__ acos asin cosh cumprod cumsum dist erfinv exp expm1 log log10 log1p log2
 log_softmax logsumexp norm pow prod reciprocal renorm rsqrt sinh softmax sum tan""".split()
@@ -32,6 +35,13 @@ cosine_similarity pairwise_distance pdist cross_entropy nll_loss mse_loss l1_los
 binary_cross_entropy binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss
 hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss
 soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss ctc_loss gumbel_softmax""".split()
+
+# Of those, what is computed in float32 in blocks that name the CPU, too.
+FLOAT_ON_CPU = frozenset(
+    """cdist prod cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy
+    binary_cross_entropy_with_logits poisson_nll_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss
+    multi_margin_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss ctc_loss""".split()
+)
 
 _NARROW = (_core.float16, _core.bfloat16)
 _CASTABLE = (_core.float32, *_NARROW)
@@ -73,11 +83,12 @@ def lower_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     twice(gt.ones(1)).dtype
     gt.bfloat16
     """
+    unchanged_on_cpu = getattr(function, "__name__", "") in UNCHANGED_ON_CPU
 
     @wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
         dtype = mode.dtype
-        if dtype is None:
+        if dtype is None or (unchanged_on_cpu and mode.device == "cpu"):
             return function(*args, **kwargs)
         mode.dtype = None
         try:
@@ -98,11 +109,12 @@ def full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     twice(gt.ones(1, dtype=gt.bfloat16)).dtype
     gt.float32
     """
+    on_cpu = getattr(function, "__name__", "") in FLOAT_ON_CPU
 
     @wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
         dtype = mode.dtype
-        if dtype is None or kwargs.get("dtype") is not None:
+        if dtype is None or kwargs.get("dtype") is not None or (mode.device == "cpu" and not on_cpu):
             return function(*args, **kwargs)
         mode.dtype = None
         try:

@@ -27,6 +27,8 @@ class Mode(_local):
     """What holds in this thread: the dtype of products, None where they are computed as they are written."""
 
     dtype: Any = None
+    # What kind of device the block names: PyTorch computes more in float32 on GPUs than on CPUs.
+    device = "worker"
     cache_enabled = True
     depth = 0
 
@@ -59,7 +61,8 @@ class autocast:
     """A block, or a function, in which products of matrices are computed in a lower precision.
 
     Matrix products, linear layers, convolutions and attention take bfloat16 (or float16) operands; softmax, losses, norms,
-    powers, exponentials and sums are computed in float32; parameters and their gradients stay float32.
+    powers, exponentials and sums are computed in float32; parameters and their gradients stay float32. A block that names
+    the CPU does as PyTorch does there: of those only losses are computed in float32.
 
     >>> w = gt.ones(2, 2, requires_grad=True)
     >>> with gt.amp.autocast("bfloat16"):
@@ -73,15 +76,15 @@ class autocast:
 
     def __init__(
         self,
-        device_type: Any = "cpu",
+        device_type: Any = "worker",
         dtype: Any = None,
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
         named = _as_dtype(device_type)
         if named is not None:
-            # autocast("bfloat16"): the dtype is all that matters, as devices are hints.
-            device_type, dtype = "cpu", named if dtype is None else dtype
+            # autocast("bfloat16"): the dtype is all that is asked for.
+            device_type, dtype = "worker", named if dtype is None else dtype
         self.device = _device_type(device_type)
         self.fast_dtype = _default_dtypes[self.device] if dtype is None else _as_dtype(dtype)
         if self.fast_dtype is None:
@@ -95,15 +98,16 @@ class autocast:
             enabled = False
         self._enabled = bool(enabled)
         self._cache_enabled = cache_enabled
-        self._before: list[tuple[Any, bool]] = []
+        self._before: list[tuple[Any, str, bool]] = []
 
     def __enter__(self) -> autocast:
         if self._enabled:
             from gt.amp import casts
 
             casts.install()
-        self._before.append((mode.dtype, mode.cache_enabled))
+        self._before.append((mode.dtype, mode.device, mode.cache_enabled))
         mode.dtype = self.fast_dtype if self._enabled else None
+        mode.device = self.device
         if self._cache_enabled is not None:
             mode.cache_enabled = self._cache_enabled
         mode.depth += 1
@@ -111,7 +115,7 @@ class autocast:
 
     def __exit__(self, *error: object) -> None:
         mode.depth -= 1
-        mode.dtype, mode.cache_enabled = self._before.pop()
+        mode.dtype, mode.device, mode.cache_enabled = self._before.pop()
         if mode.depth == 0:
             mode.cache.clear()
 
@@ -133,7 +137,7 @@ def current() -> autocast:
     ...     gt.amp.is_autocast_enabled()
     True
     """
-    return autocast("cpu", mode.dtype or _core.bfloat16, mode.dtype is not None, mode.cache_enabled)
+    return autocast(mode.device, mode.dtype or _core.bfloat16, mode.dtype is not None, mode.cache_enabled)
 
 
 def is_autocast_enabled(device_type: Any = None) -> bool:

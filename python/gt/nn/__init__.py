@@ -38,6 +38,7 @@ from gt.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from gt.nn.modules.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from gt.nn.modules.attention import MultiheadAttention, NonDynamicallyQuantizableLinear
 from gt.nn.modules.batchnorm import (
     BatchNorm1d,
@@ -55,6 +56,7 @@ from gt.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, D
 from gt.nn.modules.embedding import Embedding, EmbeddingBag
 from gt.nn.modules.flatten import Flatten, Unflatten
 from gt.nn.modules.fold import Fold, Unfold
+from gt.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from gt.nn.modules.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -154,6 +156,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -197,6 +200,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GELU",
     "GLU",
     "GRU",

@@ -14,6 +14,7 @@ from gt.optim.list_optimizer import (
     scalar_rate,
     zeros_for,
 )
+from gt.optim.parameter_state import ParameterState
 
 
 class AdadeltaScalars(NamedTuple):
@@ -89,7 +90,7 @@ class Adadelta(ListOptimizer):
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
-    def _advance(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+    def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> None:
         # The count is kept for the state dict; no number depends on it, so all parameters share one call.
         super()._advance(state, param, group)
 

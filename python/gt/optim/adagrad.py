@@ -16,6 +16,7 @@ from gt.optim.list_optimizer import (
     one_instruction,
     scalar_rate,
 )
+from gt.optim.parameter_state import ParameterState
 
 
 class AdagradScalars(NamedTuple):
@@ -100,7 +101,7 @@ class Adagrad(ListOptimizer):
         # As in PyTorch the state is there before the first step.
         for group in self.param_groups:
             for param in group["params"]:
-                self.state[param] = self._new_state(param, group)
+                self.state[param] = ParameterState(self._counters, self._new_state(param, group))
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("sum",)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gt._core import Tensor
 from gt.optim.list_optimizer import ListOptimizer, Lists, ascent, check_not_negative, check_rate, zeros_for
+from gt.optim.parameter_state import ParameterState
 
 
 class ASGDScalars(NamedTuple):
@@ -83,13 +84,13 @@ class ASGD(ListOptimizer):
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "eta": group["lr"], "mu": 1.0, "ax": zeros_for(param)}
 
-    def _advance(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> tuple[Any, float]:
+    def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> tuple[Any, float]:
         """The rate and the weight of this step; those of the next go into the state."""
-        super()._advance(state, param, group)
-        eta, mu, step = state["eta"], state["mu"], state["step"]
+        step: Any = super()._advance(state, param, group)
+        eta, mu = state.number("eta"), state.number("mu")
         rate = group["lr"].reshape(()) if isinstance(group["lr"], Tensor) else group["lr"]
-        state["eta"] = rate / ((1 + group["lambd"] * rate * step) ** group["alpha"])
-        state["mu"] = 1 / max(1, step - group["t0"])
+        state.count("eta", rate / ((1 + group["lambd"] * rate * step) ** group["alpha"]))
+        state.count("mu", 1 / max(1, step - group["t0"]))
         return eta, mu
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> ASGDScalars:

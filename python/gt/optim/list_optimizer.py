@@ -16,6 +16,7 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt.optim.optimizer import Closure, Optimizer
+from gt.optim.parameter_state import ParameterState
 
 Lists = Sequence[list[Tensor]]
 
@@ -40,12 +41,13 @@ class ListOptimizer(Optimizer):
         """The numbers of one call; `moment` is what `_advance` gave for its parameters."""
         raise NotImplementedError
 
-    def _advance(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> Hashable:
+    def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> Hashable:
         """Moves a parameter's counters on. Parameters with equal results share a call of `update`."""
         if not state:
             state.update(self._new_state(param, group))
-        state["step"] += 1
-        return state["step"]  # type: ignore[no-any-return]
+        step = state.number("step") + 1
+        state.count("step", step)
+        return step  # type: ignore[no-any-return]
 
     def step(self, closure: Closure | None = None) -> Any:
         """Updates the parameters that have a gradient; returns what `closure` returned, if there is one."""
@@ -59,6 +61,12 @@ class ListOptimizer(Optimizer):
             _core.set_grad_enabled_raw(before)
         return loss
 
+    def _state_of(self, param: Tensor) -> ParameterState:
+        state = self.state[param]
+        if type(state) is not ParameterState:
+            state = self.state[param] = ParameterState(self._counters, state)
+        return state
+
     def _step_group(self, group: dict[str, Any]) -> None:
         names = self._state_names(group)
         calls: dict[Hashable, tuple[list[Tensor], list[Tensor], tuple[list[Tensor], ...]]] = {}
@@ -67,7 +75,7 @@ class ListOptimizer(Optimizer):
             if grad is None:
                 continue
             # An optimizer without state leaves none behind.
-            state = self.state[param] if names else {}
+            state = self._state_of(param) if names else ParameterState(self._counters)
             moment = self._advance(state, param, group)
             call = calls.get(moment)
             if call is None:
@@ -75,7 +83,7 @@ class ListOptimizer(Optimizer):
             call[0].append(param)
             call[1].append(grad)
             for name, tensors in zip(names, call[2]):
-                tensors.append(state[name])
+                tensors.append(dict.__getitem__(state, name))
         for moment, (params, grads, states) in calls.items():
             type(self)._update(params, grads, states, self._scalars(group, moment))
 

@@ -15,6 +15,7 @@ from gt.optim.list_optimizer import (
     scalar_rate,
     zeros_for,
 )
+from gt.optim.parameter_state import ParameterState
 
 
 class NAdamScalars(NamedTuple):
@@ -106,10 +107,11 @@ class NAdam(ListOptimizer):
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "mu_product": 1.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
-    def _advance(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> tuple[float, float]:
-        step = super()._advance(state, param, group)
-        state["mu_product"] *= _momentum(group, step)
-        return step, state["mu_product"]  # type: ignore[return-value]
+    def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> tuple[float, float]:
+        step: Any = super()._advance(state, param, group)
+        product = state.number("mu_product") * _momentum(group, step)
+        state.count("mu_product", product)
+        return step, product
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> NAdamScalars:
         step, product = moment

@@ -1,7 +1,7 @@
 """What every optimizer has: parameter groups, state, hooks, and a `state_dict` in PyTorch's layout.
 
 OPTIM-1: an update never reads a value. Counters that PyTorch keeps as tensors (`step`, and those in `_counters`) are
-         Python numbers in `state`; `state_dict()` shows them as tensors, `load_state_dict` takes either.
+         Python numbers inside and tensors to those who look (`ParameterState`); `load_state_dict` takes either.
 OPTIM-2: `step` runs between the hooks, whichever class defines it.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt.optim.hooks import Hooks, RemovableHandle, add_hook
+from gt.optim.parameter_state import ParameterState
 
 Closure = Callable[[], Any]
 
@@ -227,10 +228,11 @@ class Optimizer:
         if not isinstance(state, dict):
             return state
         return {
+            # A copy, which does not count along.
             key: _core.full((), float(value), dtype=_core.get_default_dtype())
             if key in self._counters and isinstance(value, (int, float))
             else value
-            for key, value in state.items()
+            for key, value in dict.items(state)
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -266,6 +268,10 @@ class Optimizer:
             param = by_key.get(key)
             state[key if param is None else param] = value if param is None else _fitted(param, value, self._counters)
         _read_counters(list(state.values()), self._counters)
+        if self._counters:
+            for param in by_key.values():
+                if param in state:
+                    state[param] = ParameterState(self._counters, state[param])
         groups = [_loaded_group(old, new) for old, new in zip(self.param_groups, saved)]
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
@@ -324,7 +330,7 @@ def _read_counters(states: Iterable[Any], counters: frozenset[str]) -> None:
         for state in states
         if isinstance(state, dict)
         for key in state
-        if key in counters and isinstance(state[key], Tensor)
+        if key in counters and isinstance(dict.__getitem__(state, key), Tensor)
     ]
     if not found:
         return

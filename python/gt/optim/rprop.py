@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from gt import _core
 from gt._core import Tensor
 from gt.optim.list_optimizer import ListOptimizer, Lists, ascent, check_rate, zeros_for
+from gt.optim.parameter_state import ParameterState
 
 
 class RpropScalars(NamedTuple):
@@ -81,7 +82,7 @@ class Rprop(ListOptimizer):
         size = zeros_for(param) + lr.detach().reshape(()) if isinstance(lr, Tensor) else _core.full_like(param, lr)
         return {"step": 0.0, "prev": zeros_for(param), "step_size": size}
 
-    def _advance(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+    def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> None:
         # The count is kept for the state dict; no number depends on it, so all parameters share one call.
         super()._advance(state, param, group)
 

@@ -17,6 +17,7 @@ from gt.optim.list_optimizer import (
     scalar_rate,
     zeros_for,
 )
+from gt.optim.parameter_state import ParameterState
 
 
 class SGDScalars(NamedTuple):
@@ -104,7 +105,7 @@ class SGD(ListOptimizer):
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
-    def _advance(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> bool:
+    def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> bool:
         """Whether this is the parameter's first step with momentum."""
         if group["momentum"] == 0 or state.get("momentum_buffer") is not None:
             return False

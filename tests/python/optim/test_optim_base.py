@@ -405,7 +405,8 @@ def test_a_step_with_a_failed_gradient_changes_nothing(kind):
     opt = getattr(gt.optim, kind)([x, y], lr=0.1, **options)
     (x.sum() + y.sum()).backward()
     opt.step()
-    names = [name for name, value in opt.state[x].items() if isinstance(value, gt.Tensor)]
+    # The step was counted all the same.
+    names = [name for name in opt.state[x] if name != "step"]
     before = [x.tolist(), y.tolist(), *(opt.state[p][name].tolist() for p in (x, y) for name in names)]
     # Only found out on the device.
     y.grad = gt.arange(3.0)[gt.tensor([9])]

@@ -79,7 +79,8 @@ impl Tensor {
         Ok(())
     }
 
-    fn grad_slot(&self) -> Option<Arc<GradSlot>> {
+    /// Where its gradient is collected.
+    pub fn grad_slot(&self) -> Option<Arc<GradSlot>> {
         match &self.0.state.lock().history {
             History::Leaf(slot) | History::Node(_, Some(slot)) => Some(slot.clone()),
             _ => None,

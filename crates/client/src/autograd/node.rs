@@ -81,6 +81,18 @@ pub struct GradSlot {
     pub(crate) edges: AtomicUsize,
 }
 
+impl GradSlot {
+    /// The collected gradient goes on under another handle, if it is still `old`.
+    pub fn follow(&self, old: &Tensor, new: &Tensor) {
+        let mut grad = self.grad.lock();
+        if grad.as_ref().is_some_and(|g| g.is(old)) {
+            let old = grad.replace(new.clone());
+            drop(grad);
+            drop(old);
+        }
+    }
+}
+
 /// Where the gradient of a tensor goes: an output of a node, or a leaf.
 #[derive(Clone)]
 pub(crate) enum Edge {

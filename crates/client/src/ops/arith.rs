@@ -1,6 +1,6 @@
 //! Operators on two operands: tensors, or a tensor and a number.
 
-use gt_ir::ops::{Binary, Compare, Select, Side};
+use gt_ir::ops::{Binary, Compare, Complaint, Select, Side};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar};
 
@@ -53,7 +53,18 @@ impl Arg<'_> {
     }
 }
 
+/// Whether a divisor of zero has no answer.
+fn divides_ints(kind: BinaryKind, dtype: DType) -> bool {
+    !dtype.is_float() && matches!(kind, BinaryKind::FloorDiv | BinaryKind::Rem | BinaryKind::Fmod)
+}
+
 impl Tensor {
+    /// The quotient or remainder, which fails where it is read if a divisor was zero.
+    #[track_caller]
+    fn unless_divided_by_zero(&self, divisor: &Tensor) -> Result<Tensor> {
+        self.checked(&Tensor::compare(CompareKind::Eq, divisor, 0)?, Complaint::ZeroDivision)
+    }
+
     /// `kind(a, b)` with broadcasting and promotion. One operand at least must be a tensor.
     #[inline]
     #[track_caller]
@@ -115,7 +126,7 @@ impl Tensor {
                     return Err(Error::State("Integers to negative integer powers are not allowed.".into()));
                 }
             }
-            BinaryKind::FloorDiv | BinaryKind::Rem | BinaryKind::Fmod if !dtype.is_float() => {
+            _ if divides_ints(kind, dtype) => {
                 if let Arg::Number(n) = b
                     && n.as_i64() == 0
                 {
@@ -127,7 +138,8 @@ impl Tensor {
         match (a, b) {
             (Arg::Tensor(x), Arg::Tensor(y)) => {
                 let (x, y) = (x.to_dtype(dtype)?, y.to_dtype(dtype)?);
-                Tensor::apply1(Binary { kind, scalar: Side::None }, &[&x, &y], &[])
+                let made = Tensor::apply1(Binary { kind, scalar: Side::None }, &[&x, &y], &[])?;
+                if divides_ints(kind, dtype) { made.unless_divided_by_zero(&y) } else { Ok(made) }
             }
             (Arg::Tensor(x), Arg::Number(n)) => {
                 let x = x.to_dtype(dtype)?;
@@ -135,7 +147,8 @@ impl Tensor {
             }
             (Arg::Number(n), Arg::Tensor(y)) => {
                 let y = y.to_dtype(dtype)?;
-                Tensor::apply1(Binary { kind, scalar: Side::Left }, &[&y], &[n])
+                let made = Tensor::apply1(Binary { kind, scalar: Side::Left }, &[&y], &[n])?;
+                if divides_ints(kind, dtype) { made.unless_divided_by_zero(&y) } else { Ok(made) }
             }
             (Arg::Number(_), Arg::Number(_)) => {
                 let x = a.to_tensor(dtype)?;

@@ -1,11 +1,13 @@
 //! In-place ops: the op, then a write.
 
+use std::sync::Arc;
+
 use gt_ir::OpError;
 use gt_ir::rows::{BinaryKind, UnaryKind};
 
 use super::Arg;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{History, Tensor};
 
 impl Tensor {
     /// Replaces the content by a result of the same shape; a result of a higher kind of dtype is an error.
@@ -114,16 +116,46 @@ impl Tensor {
         self.assign(&new)
     }
 
-    /// Becomes another tensor: what `x.data = y` does. The cell stays, so views and aliases see it too.
+    /// The handle that takes this one's place when the tensor becomes another one: what `x.data = y` does. It shares the
+    /// cell of `source` and keeps this tensor's history; views and aliases made before still look at the old cell.
     #[track_caller]
-    pub fn set_data(&self, source: &Tensor) -> Result<()> {
-        if source.ty() != self.ty() {
-            return Err(Error::State(format!(
-                "data of {} cannot become {}; make a new tensor instead",
-                self.ty(),
-                source.ty()
-            )));
+    pub fn with_data(&self, source: &Tensor) -> Result<Tensor> {
+        if self.requires_grad() && !source.dtype().is_float() {
+            return Err(Error::State(
+                "data set to a tensor that requires gradients must be floating point or complex dtype".into(),
+            ));
         }
-        crate::autograd::no_grad(|| self.assign(&source.detach()))
+        Ok(source.detach().into_handle_of(self.history()))
+    }
+
+    /// The handle that takes this one's place when the tensor changes its shape in place: `look` gives a view of it.
+    /// Counts as a write. A leaf, which can only be written with tracking off, stays the leaf it is.
+    #[track_caller]
+    pub fn with_shape_of(&self, look: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+        self.check_writable()?;
+        let shown = look(self)?;
+        let own = self.history();
+        let shown = match own {
+            History::None => shown,
+            History::Node(..) if shown.requires_grad() => shown,
+            own => shown.detach().into_handle_of(own),
+        };
+        let (content, _) = self.0.cell.read();
+        let version = self.0.cell.write(content, self.0.quiet);
+        shown.0.state.lock().version = version;
+        Ok(shown)
+    }
+
+    /// Gives up the content of a handle that nobody looks through any more, unless its cell has other users.
+    #[track_caller]
+    pub fn give_up(&self) -> Result<()> {
+        if Arc::strong_count(&self.0) == 1 && Arc::strong_count(&self.0.cell) == 1 {
+            let nothing = Tensor::zeros(&[0], Some(self.dtype()))?.value()?;
+            // Quietly: what autograd saved of the old content is still good.
+            self.0.cell.write(nothing.clone(), true);
+            let old = std::mem::replace(&mut self.0.state.lock().value, nothing);
+            drop(old);
+        }
+        Ok(())
     }
 }

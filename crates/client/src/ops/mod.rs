@@ -2,6 +2,7 @@
 
 mod arith;
 mod axes;
+mod check;
 mod create;
 mod einsum;
 mod index;

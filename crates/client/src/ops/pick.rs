@@ -119,6 +119,10 @@ impl Tensor {
             (own[i], other[i]) = (n, n);
         }
         let dims = |s: &gt_ir::Shape| s.iter().map(|&d| d as i64).collect::<Vec<_>>();
+        // Positions may count from the end here, unlike those of `gather`.
+        let size = self.shape()[a] as i64;
+        let below = Tensor::compare(gt_ir::rows::CompareKind::Lt, index, 0)?;
+        let index = Tensor::select_by(&below, &index.add(size)?, index)?;
         self.expand(&dims(&own))?.gather(a as i64, &index.expand(&dims(&other))?)
     }
 }

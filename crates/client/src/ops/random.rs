@@ -1,7 +1,7 @@
 //! Random tensors: a seed and the number of the draw, the rest is the op's.
 
-use gt_ir::ops::{Random, RandomKind, ReduceKind};
-use gt_ir::rows::{CompareKind, UnaryKind};
+use gt_ir::ops::{Complaint, Random, RandomKind, ReduceKind};
+use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar, Shape};
 
 use super::default_dtype;
@@ -79,19 +79,22 @@ impl Tensor {
         order.to_dtype(dtype.unwrap_or(DType::I64))
     }
 
-    /// One with the probability each element gives, else zero. What lies outside `[0, 1]` counts as the nearer end:
-    /// a probability is known only where it is computed, and nothing waits for it.
+    /// One with the probability each element gives, else zero. A probability outside `[0, 1]` fails where it is read.
     #[track_caller]
     pub fn bernoulli(&self, g: Option<&Generator>) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype(format!("bernoulli is not defined on {}", self.dtype().long_name())).into());
         }
         let u = Tensor::rand(self.shape(), Some(self.dtype()), g)?;
-        no_grad(|| Tensor::compare(CompareKind::Lt, &u, &self.detach())?.to_dtype(self.dtype()))
+        no_grad(|| {
+            let p = self.detach();
+            let drawn = Tensor::compare(CompareKind::Lt, &u, &p)?.to_dtype(self.dtype())?;
+            drawn.checked(&p.outside(0.0, 1.0)?, Complaint::Bernoulli)
+        })
     }
 
-    /// Positions drawn with the weights of the last axis. Weights that are negative or not finite are not refused: they
-    /// are known only where they are computed, and nothing waits for them.
+    /// Positions drawn with the weights of the last axis. Weights that are negative or not finite, or all zero, fail where
+    /// the result is read.
     #[track_caller]
     pub fn multinomial(&self, samples: usize, replacement: bool, g: Option<&Generator>) -> Result<Tensor> {
         let (rank, shape) = (self.rank(), *self.shape());
@@ -110,10 +113,20 @@ impl Tensor {
         }
         let _guard = crate::autograd::GradModeGuard::new(false);
         let p = self.detach().to_dtype(DType::F64)?;
+        Tensor::positions_drawn(&p, samples, replacement, g)?
+            .checked(&p.outside(0.0, f64::MAX)?, Complaint::Weight)?
+            .checked(&Tensor::compare(CompareKind::Le, &p.sum(&[-1], false, None)?, 0.0)?, Complaint::Weights)
+    }
+
+    /// [`Tensor::multinomial`] of weights `p` that are fine.
+    #[track_caller]
+    fn positions_drawn(p: &Tensor, samples: usize, replacement: bool, g: Option<&Generator>) -> Result<Tensor> {
+        let (rank, shape) = (p.rank(), *p.shape());
+        let n = shape[rank - 1];
         if !replacement {
             // Exponential races: the smallest arrival times win, and a weight of zero never arrives.
             let u = Tensor::rand(&shape, Some(DType::F64), g)?;
-            let time = u.neg_log1m()?.div(&p)?;
+            let time = u.neg_log1m()?.div(p)?;
             let (_, order) = time.sort(-1, false)?;
             return order.narrow(-1, 0, samples as i64);
         }
@@ -127,12 +140,20 @@ impl Tensor {
         let index = below.sum(&[-1], false, None)?;
         // Rounding may leave the last total below the draw: then the last weight that is not zero was meant.
         let at = Tensor::iota(n)?;
-        let last = Tensor::select_by(&Tensor::compare(CompareKind::Gt, &p, 0.0)?, &at, 0)?.extreme(
+        let last = Tensor::select_by(&Tensor::compare(CompareKind::Gt, p, 0.0)?, &at, 0)?.extreme(
             ReduceKind::Max,
             &[-1],
             true,
         )?;
-        Tensor::binary(gt_ir::rows::BinaryKind::Min, &index, &last)
+        Tensor::binary(BinaryKind::Min, &index, &last)
+    }
+
+    /// Where an element does not lie in `low..=high`; a NaN does not.
+    #[track_caller]
+    fn outside(&self, low: f64, high: f64) -> Result<Tensor> {
+        let (above, below) =
+            (Tensor::compare(CompareKind::Ge, self, low)?, Tensor::compare(CompareKind::Le, self, high)?);
+        Tensor::binary(BinaryKind::And, &above, &below)?.unary(UnaryKind::LogicalNot)
     }
 
     /// `-log(1 - u)`.

@@ -417,7 +417,7 @@ impl Tensor {
     #[track_caller]
     pub fn cat(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
-            return Err(Error::State("torch.cat(): expected a non-empty list of Tensors".into()));
+            return Err(Error::Value("torch.cat(): expected a non-empty list of Tensors".into()));
         };
         let args: Vec<Arg<'_>> = tensors.iter().map(|&t| t.into()).collect();
         let dtype = result_type(&args);

@@ -55,6 +55,7 @@ impl Tensor {
     /// Exponentials that sum to one along an axis.
     #[track_caller]
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
+        super::axis(dim, self.rank())?;
         self.require_float("softmax")?;
         let shifted = self.sub(&self.peak(dim)?)?;
         let e = shifted.unary(UnaryKind::Exp)?;
@@ -65,6 +66,7 @@ impl Tensor {
     /// The logarithm of [`Tensor::softmax`].
     #[track_caller]
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
+        super::axis(dim, self.rank())?;
         self.require_float("log_softmax")?;
         let shifted = self.sub(&self.peak(dim)?)?;
         let total = shifted.unary(UnaryKind::Exp)?.sum(&[dim], true, None)?;
@@ -126,6 +128,9 @@ impl Tensor {
     /// `a + weight * (b - a)`.
     #[track_caller]
     pub fn lerp(&self, end: &Tensor, weight: Arg<'_>) -> Result<Tensor> {
+        if !self.dtype().is_float() {
+            return Err(OpError::dtype(format!("lerp is not defined on {}", self.dtype().long_name())).into());
+        }
         let step = end.sub(self)?;
         let part = match weight {
             Arg::Tensor(w) => step.mul(w)?,
@@ -137,6 +142,9 @@ impl Tensor {
     /// `self + value * a * b`, or `a / b`.
     #[track_caller]
     pub fn addc(&self, kind: BinaryKind, a: &Tensor, b: &Tensor, value: Scalar) -> Result<Tensor> {
+        if kind == BinaryKind::Div && !a.dtype().is_float() && !b.dtype().is_float() {
+            return Err(OpError::dtype("Integer division with addcdiv is not supported: divide floats").into());
+        }
         let both = Tensor::binary(kind, a, b)?;
         let scaled = if value.as_f64() == 1.0 { both } else { both.mul(value)? };
         Ok(self.add(&scaled)?.named(if kind == BinaryKind::Mul { "Addcmul" } else { "Addcdiv" }))

@@ -206,6 +206,7 @@ impl Shared {
         mut ready: impl FnMut(&mut State) -> Option<Result<T, WaitError>>,
     ) -> Result<T, WaitError> {
         let mut state = self.state.lock();
+        let mut poll = Instant::now() + CANCEL_POLL;
         loop {
             if let Some(result) = ready(&mut state) {
                 return result;
@@ -213,13 +214,15 @@ impl Shared {
             if let Some(failure) = state.ended() {
                 return Err(WaitError::Failed(failure));
             }
-            if self.changed.wait_for(&mut state, CANCEL_POLL).timed_out() {
+            self.changed.wait_until(&mut state, poll);
+            if Instant::now() >= poll {
                 // The lock is not held while foreign code runs.
                 drop(state);
                 if cancel() {
                     return Err(WaitError::Interrupted);
                 }
                 state = self.state.lock();
+                poll = Instant::now() + CANCEL_POLL;
             }
         }
     }

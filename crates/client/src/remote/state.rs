@@ -39,6 +39,8 @@ pub(super) struct State {
     pub data: Option<Connection>,
     /// The number of the session and what resumes it, once the server has welcomed it.
     pub session: Option<(u64, Box<[u8]>)>,
+    /// How many workers the server has said are lost: said when resuming, so that none is missed or told twice.
+    pub losses: u64,
     pub workers: Vec<WorkerInfo>,
     pub home: Option<WorkerInfo>,
     /// As they go to the server.
@@ -74,6 +76,7 @@ impl State {
             control: None,
             data: None,
             session: None,
+            losses: 0,
             workers: Vec::new(),
             home: None,
             outbox: Outbox::new(OUTBOX_BYTES),
@@ -198,6 +201,7 @@ impl State {
 
     /// A worker is gone: what it held is lost, and so are the answers it owed.
     pub fn worker_lost(&mut self, worker: &str, reason: &str) {
+        self.losses += 1;
         let failure = self.live.lose(worker, reason);
         for answer in self.answers.values_mut().filter(|a| a.is_none()) {
             *answer = Some(Answer::Failed(failure.clone()));

@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_millis(2);
 pub(super) fn say_hello(shared: &Arc<Shared>, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
     let resume = {
         let state = shared.state.lock();
-        state.session.clone().map(|(session, secret)| Resume { session, secret })
+        state.session.clone().map(|(session, secret)| Resume { session, secret, losses: state.losses })
     };
     let receiver = Box::new(FromControl(Arc::downgrade(shared)));
     let timeout = if resume.is_some() { GIVE_UP } else { shared.options.timeout };

@@ -285,6 +285,7 @@ impl Draft<'_> {
             | Op::Gather(_)
             | Op::Scatter(_)
             | Op::Write(_)
+            | Op::Check(_)
             | Op::Attention(_)
             | Op::AttentionGrad(_)
             | Op::CrossEntropy(_)

@@ -4,7 +4,7 @@
 //! INDEX-2: elements that meet at one place are written in the order of the index, whatever the number of threads:
 //! work is only cut where its parts write to different places.
 
-use gt_ir::ops::PutMode;
+use gt_ir::ops::{Put, PutMode};
 use gt_ir::{Failure, FailureKind};
 
 use super::copy::packed;
@@ -16,7 +16,14 @@ use crate::pool::Pool;
 const GRAIN_BYTES: usize = 64 << 10;
 
 /// The index as packed numbers, each checked to lie in `0..size`; with `wrap`, negative ones count from the end.
-fn checked(pool: &Pool, index: &Src, axis: usize, size: usize, wrap: bool) -> Result<Vec<i64>, Failure> {
+fn checked(
+    pool: &Pool,
+    index: &Src,
+    axis: usize,
+    size: usize,
+    wrap: bool,
+    kind: FailureKind,
+) -> Result<Vec<i64>, Failure> {
     let mut list: Vec<i64> = packed(pool, index);
     let shift = if wrap { size as i64 } else { 0 };
     // One pass without branches finds whether any is out of range.
@@ -32,7 +39,7 @@ fn checked(pool: &Pool, index: &Src, axis: usize, size: usize, wrap: bool) -> Re
     // Named as it was given.
     let first = first.wrapping_sub(if first < 0 { shift } else { 0 });
     let message = format!("index {first} is out of bounds for dimension {axis} with size {size}");
-    Err(Failure::new(FailureKind::Index, message))
+    Err(Failure::new(kind, message))
 }
 
 /// A tensor seen along one axis: what lies before it, its extent and stride, what lies behind.
@@ -65,7 +72,7 @@ impl Along {
 
 /// Whole slices of `x` along `axis`, in place of which the axes of `index` come; `out` is packed.
 pub fn take(pool: &Pool, x: Src, index: Src, out: Dst, axis: usize, wrap: bool) -> Result<(), Failure> {
-    let list = checked(pool, &index, axis, x.layout.shape[axis], wrap)?;
+    let list = checked(pool, &index, axis, x.layout.shape[axis], wrap, FailureKind::Index)?;
     if out.layout.shape.numel() == 0 {
         return Ok(());
     }
@@ -117,7 +124,14 @@ pub fn put(
     mode: PutMode,
     wrap: bool,
 ) -> Result<(), Failure> {
-    let list = checked(pool, &index, axis, out.layout.shape[axis], wrap)?;
+    let list = checked(
+        pool,
+        &index,
+        axis,
+        out.layout.shape[axis],
+        wrap,
+        Put::out_of_range(mode, wrap, out.layout.shape.rank()),
+    )?;
     if value.layout.shape.numel() == 0 {
         return Ok(());
     }
@@ -221,7 +235,7 @@ pub fn gather(pool: &Pool, x: Src, index: Src, out: Dst, axis: usize) -> Result<
     if out.layout.shape.numel() == 0 {
         return Ok(());
     }
-    let list = checked(pool, &index, axis, x.layout.shape[axis], false)?;
+    let list = checked(pool, &index, axis, x.layout.shape[axis], false, FailureKind::Domain)?;
     let shape = index.layout.shape;
     let mut strides = x.layout.strides;
     strides[axis] = 0;
@@ -254,7 +268,7 @@ pub fn scatter(pool: &Pool, index: Src, value: Src, out: Dst, axis: usize, mode:
     if index.layout.shape.numel() == 0 {
         return Ok(());
     }
-    let list = checked(pool, &index, axis, out.layout.shape[axis], false)?;
+    let list = checked(pool, &index, axis, out.layout.shape[axis], false, FailureKind::Domain)?;
     let lines = Lines::new(&index.layout, &value.layout, &out.layout, axis);
     match mode {
         PutMode::Set => by_size!(out.layout.dtype, T => {

@@ -67,7 +67,7 @@ pub fn allowance(op: &Op, ins: &[&HostTensor], scalars: &[Scalar]) -> Allowance 
         Op::Reshape(_) | Op::Permute(_) | Op::Broadcast(_) | Op::Slice(_) | Op::UpdateSlice(_) | Op::Pad(_) => {
             Allowance::Bits
         }
-        Op::Concat(_) | Op::Take(_) | Op::Gather(_) | Op::Write(_) => Allowance::Bits,
+        Op::Concat(_) | Op::Take(_) | Op::Gather(_) | Op::Write(_) | Op::Check(_) => Allowance::Bits,
         Op::Put(op) if op.mode == PutMode::Set => Allowance::Bits,
         Op::Scatter(op) if op.mode == PutMode::Set => Allowance::Bits,
         Op::Random(op) => {

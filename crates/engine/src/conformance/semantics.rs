@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use gt_ir::ops::{Binary, Gather, Matmul, Put, PutMode, Scatter, Side, Slice, Take, Unary, UpdateSlice, Write};
+use gt_ir::ops::{
+    Binary, Check, Complaint, Gather, Matmul, Put, PutMode, Scatter, Side, Slice, Take, Unary, UpdateSlice, Write,
+};
 use gt_ir::rows::{BinaryKind, UnaryKind};
 use gt_ir::{Bytes, DType, Failure, FailureKind, HostTensor, Op, Scalar, Shape, SiteId, Steps, TensorType};
 use gt_plan::Slot;
@@ -20,6 +22,7 @@ const DOUBLE: Binary = Binary { kind: BinaryKind::Mul, scalar: Side::Right };
 pub fn semantics<E: Engine>(make: &impl Fn() -> E) {
     failures_poison_their_dependents_only(&mut make());
     indices_are_checked_before_anything_is_written(&mut make());
+    a_check_passes_its_input_or_fails(&mut make());
     slice_starts_are_checked(&mut make());
     uploads_are_checked(&mut make());
     poison_in_a_fused_step_reaches_only_what_reads_it(&mut make());
@@ -117,7 +120,12 @@ fn indices_are_checked_before_anything_is_written<E: Engine>(engine: &mut E) {
         let held = buffers[0].clone();
         let outcome = run_plan(engine, &b.finish(&[out], Grouping::Fused), buffers.into_iter().map(Ok).collect());
         let failure = outcome.failure(out);
-        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Index, message), "{}", op.display_name());
+        let kind = match &op {
+            Op::Gather(_) | Op::Scatter(_) => FailureKind::Domain,
+            Op::Put(put) => Put::out_of_range(put.mode, put.wrap, 2),
+            _ => FailureKind::Index,
+        };
+        assert_eq!((failure.kind, failure.message.as_str()), (kind, message), "{}", op.display_name());
         assert!(
             held.read().expect("a held value can be read") == matrix,
             "{} wrote before it failed",
@@ -353,4 +361,26 @@ fn memory_is_given_back<E: Engine>(engine: &mut E) {
     assert_eq!(memory.live_bytes, before, "buffers nobody holds are not live");
     assert!(memory.peak_bytes >= memory.live_bytes);
     engine.trim();
+}
+
+fn a_check_passes_its_input_or_fails<E: Engine>(engine: &mut E) {
+    let inputs = [floats(&[1.0, 2.0]), numbers::from_ints(TensorType::new(DType::Bool, &[]), &[0])];
+    let wrong = numbers::from_ints(TensorType::new(DType::Bool, &[]), &[1]);
+    let mut b = PlanBuilder::new(&types(&inputs));
+    let out = b.one(Check { complaint: Complaint::Probability }, &[0, 1], &[]);
+    let after = b.one(Unary { kind: UnaryKind::Neg }, &[out], &[]);
+    for grouping in [Grouping::Fused, Grouping::OneByOne] {
+        let plan = b.finish(&[out, after], grouping);
+        let fine = upload(engine, &inputs).into_iter().map(Ok).collect();
+        assert_eq!(numbers::floats(&run_plan(engine, &plan, fine).read(after)), [-1.0, -2.0]);
+        let bad = upload(engine, &[inputs[0].clone(), wrong.clone()]).into_iter().map(Ok).collect();
+        let outcome = run_plan(engine, &plan, bad);
+        for slot in [out, after] {
+            let failure = outcome.failure(slot);
+            assert_eq!(
+                (failure.kind, failure.message.as_str()),
+                (FailureKind::Domain, Complaint::Probability.message())
+            );
+        }
+    }
 }

@@ -1,26 +1,40 @@
 //! Reading and writing at positions given by a tensor. Every index is checked before anything is written.
 
-use gt_ir::ops::{Gather, Put, PutMode, Scatter, Take};
+use gt_ir::ops::{Check, Gather, Put, PutMode, Scatter, Take};
 use gt_ir::{Failure, FailureKind, HostTensor, TensorType};
 
 use super::movement::{around, offsets, read_at, write_at};
 use crate::numbers::{self, Numbers};
 
+/// The tensor, unless the condition holds.
+pub(super) fn check(op: &Check, x: &HostTensor, wrong: &HostTensor) -> Result<HostTensor, Failure> {
+    if numbers::ints(wrong).first() == Some(&0) { Ok(x.clone()) } else { Err(op.complaint.failure()) }
+}
+
 /// The indices, all inside an axis of `extent`; with `wrap`, negative ones count from the end.
-fn checked(index: &HostTensor, axis: usize, extent: usize, wrap: bool) -> Result<Vec<usize>, Failure> {
+fn checked(
+    index: &HostTensor,
+    axis: usize,
+    extent: usize,
+    wrap: bool,
+    kind: FailureKind,
+) -> Result<Vec<usize>, Failure> {
     let check = |i: i64| match usize::try_from(if wrap && i < 0 { i.wrapping_add(extent as i64) } else { i }) {
         Ok(at) if at < extent => Ok(at),
-        _ => Err(Failure::new(
-            FailureKind::Index,
-            format!("index {i} is out of bounds for dimension {axis} with size {extent}"),
-        )),
+        _ => Err(Failure::new(kind, format!("index {i} is out of bounds for dimension {axis} with size {extent}"))),
     };
     numbers::ints(index).into_iter().map(check).collect()
 }
 
 /// Where the slices that `index` names lie, in the order of `take`'s result.
-fn slices_at(x: &HostTensor, index: &HostTensor, axis: usize, wrap: bool) -> Result<Vec<usize>, Failure> {
-    let index = checked(index, axis, x.ty.shape[axis], wrap)?;
+fn slices_at(
+    x: &HostTensor,
+    index: &HostTensor,
+    axis: usize,
+    wrap: bool,
+    kind: FailureKind,
+) -> Result<Vec<usize>, Failure> {
+    let index = checked(index, axis, x.ty.shape[axis], wrap, kind)?;
     if index.is_empty() || x.ty.numel() == 0 {
         return Ok(Vec::new());
     }
@@ -43,7 +57,7 @@ fn elements_at(x: &HostTensor, index: &HostTensor, axis: usize) -> Result<Vec<us
     let mut strides = x.ty.shape.contiguous_strides();
     let along = strides[axis] as usize;
     strides[axis] = 0;
-    let positions = checked(index, axis, x.ty.shape[axis], false)?;
+    let positions = checked(index, axis, x.ty.shape[axis], false, FailureKind::Domain)?;
     let others = offsets(&index.ty.shape, &strides, 0);
     Ok(others.into_iter().zip(positions).map(|(other, i)| other + i * along).collect())
 }
@@ -71,11 +85,11 @@ fn written(x: &HostTensor, at: &[usize], values: &HostTensor, mode: PutMode) -> 
 }
 
 pub(super) fn take(op: &Take, x: &HostTensor, index: &HostTensor, ty: TensorType) -> Result<HostTensor, Failure> {
-    Ok(read_at(x, &slices_at(x, index, op.axis as usize, op.wrap)?, ty))
+    Ok(read_at(x, &slices_at(x, index, op.axis as usize, op.wrap, FailureKind::Index)?, ty))
 }
 
 pub(super) fn put(op: &Put, x: &HostTensor, index: &HostTensor, values: &HostTensor) -> Result<HostTensor, Failure> {
-    let at = slices_at(x, index, op.axis as usize, op.wrap)?;
+    let at = slices_at(x, index, op.axis as usize, op.wrap, Put::out_of_range(op.mode, op.wrap, x.ty.shape.rank()))?;
     Ok(written(x, &at, values, op.mode))
 }
 

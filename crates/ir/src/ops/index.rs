@@ -1,5 +1,7 @@
 //! Reading and writing at positions given by int64 tensors. Every index is checked by the engine:
-//! one out of range fails the instruction before anything is written.
+//! one out of range fails the instruction before anything is written. Where slices are named (`x[i]`, a row of an
+//! embedding) that is a failure of the index; where single elements are, or slices are added, it is one of the domain, as
+//! PyTorch's exceptions have it.
 
 use super::one;
 use crate::attr::{choice, op_struct};
@@ -115,6 +117,17 @@ impl Primitive for Take {
                 Sample::new(Take { axis: *axis, wrap }, &[input(dtype, x, Domain::Any), input(DType::I64, i, domain)])
             })
             .collect()
+    }
+}
+
+impl Put {
+    /// What a position out of range is a failure of.
+    pub fn out_of_range(mode: PutMode, wrap: bool, rank: usize) -> FailureKind {
+        match mode {
+            // `index_add` of slices; of single numbers, PyTorch has another exception.
+            PutMode::Add if !wrap && rank > 1 => FailureKind::Domain,
+            PutMode::Add | PutMode::Set => FailureKind::Index,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ops, one family a file. To add one, see `docs/adding-an-op.md`.
 
 mod attention;
+mod check;
 mod create;
 mod cross_entropy;
 mod elementwise;
@@ -15,6 +16,7 @@ mod view;
 mod write;
 
 pub use attention::{Attention, AttentionGrad};
+pub use check::{Check, Complaint};
 pub use create::{Fill, Iota, Random, RandomKind, Upload};
 pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use elementwise::{Binary, Cast, Compare, Select, Side, Unary};

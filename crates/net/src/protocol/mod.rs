@@ -10,6 +10,8 @@
 //! PROTO-1: decoding never panics and allocates no more than the bytes at hand allow (CODEC-1).
 //! PROTO-2: `decode(encode(m)) == m`; a message with bytes left over is refused.
 //! PROTO-3: what a server only passes on is lent, never copied into a message of its own kind.
+//! PROTO-4: clients and workers reach a server at one address: the codes of `ToServer` and `FromWorker` are disjoint, so that the
+//!          first byte of a connection says who speaks.
 
 mod data;
 mod failure;

@@ -9,6 +9,8 @@ record! {
         pub session: u64,
         /// That it is the client's.
         pub secret: Box<[u8]>,
+        /// How many [`FromServer::WorkerLost`] it has been told: it gets those it missed, and none twice.
+        pub losses: u64,
     }
 }
 

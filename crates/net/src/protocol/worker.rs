@@ -6,10 +6,10 @@ use super::session::{Refusal, WorkerInfo};
 use super::wire::messages;
 
 messages! {
-    /// From a worker to its server.
+    /// From a worker to its server. No code is one of [`super::ToServer`]'s (PROTO-4).
     pub enum FromWorker<'a> {
         /// The first message: who it is and what it has.
-        1 => Join {
+        33 => Join {
             /// What the server asks for beyond loopback.
             token: &'a [u8],
             /// Index and name are wishes; the server decides. An empty name leaves it to the server.
@@ -20,28 +20,28 @@ messages! {
             sessions: Vec<(u64, u64)>,
         },
         /// Messages of a session below this number have been executed.
-        2 => Executed {
+        34 => Executed {
             /// Whose.
             session: u64,
             /// The number.
             executed: u64,
         },
         /// A template is not there any more.
-        3 => NeedTemplate {
+        35 => NeedTemplate {
             /// Whose.
             session: u64,
             /// Which.
             digest: u128,
         },
         /// A session sent what cannot be read; it is closed.
-        4 => Broken {
+        36 => Broken {
             /// Which.
             session: u64,
             /// How.
             reason: String,
         },
         /// How it is doing.
-        5 => Load {
+        37 => Load {
             /// Nanoseconds of work so far.
             busy_ns: u64,
             /// Bytes held.
@@ -50,7 +50,7 @@ messages! {
             instructions: u64,
         },
         /// It leaves, and says so.
-        6 => Goodbye {},
+        38 => Goodbye {},
     }
 }
 

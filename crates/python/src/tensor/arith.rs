@@ -29,11 +29,11 @@ fn operator(
     mark(py);
     // The common case first: a tensor beside a tensor.
     if let Ok(t) = other.cast::<PyTensor>() {
-        let (a, b) = (Arg::Tensor(&this.t), Arg::Tensor(&t.get().t));
+        let (a, b) = (Arg::Tensor(&this.held()), Arg::Tensor(&t.get().held()));
         return answer(py, this, if reflected { f(b, a) } else { f(a, b) });
     }
     let Some(operand) = Operand::from(other)? else { return Ok(py.NotImplemented()) };
-    let (a, b) = (Arg::Tensor(&this.t), operand.arg());
+    let (a, b) = (Arg::Tensor(&this.held()), operand.arg());
     answer(py, this, if reflected { f(b, a) } else { f(a, b) })
 }
 
@@ -52,7 +52,7 @@ fn augmented<'py>(
 ) -> PyResult<()> {
     mark(slf.py());
     let operand = Operand::require(other, "other")?;
-    let this = &slf.get().t;
+    let this = &slf.get().held();
     this.write_computed(|x| f(Arg::Tensor(x), operand.arg())).or_raise()
 }
 
@@ -164,6 +164,11 @@ fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Resul
         Some("floor") => Tensor::binary(BinaryKind::FloorDiv, a, b),
         Some("trunc") => {
             let dtype = gt_client::ops::result_type(&[a, b]);
+            if dtype.is_int() {
+                // Without the remainder the division is exact, whichever way it rounds.
+                let whole = Tensor::binary(BinaryKind::Sub, a, &Tensor::binary(BinaryKind::Fmod, a, b)?)?;
+                return Tensor::binary(BinaryKind::FloorDiv, &whole, b);
+            }
             Tensor::binary(BinaryKind::Div, a, b)?.unary(UnaryKind::Trunc)?.to_dtype(dtype)
         }
         Some(other) => Err(gt_client::Error::State(format!(
@@ -195,7 +200,7 @@ impl PyTensor {
     #[pyo3(signature = (other, *, alpha=None))]
     fn add(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         let (operand, mut keep) = (Operand::require(other, "other")?, None);
-        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.t), operand.arg()])?;
+        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
         self.run(other.py(), |t| t.add(scaled(&operand, alpha, &mut keep)?))
     }
 
@@ -207,7 +212,7 @@ impl PyTensor {
         alpha: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().add(other, alpha)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -215,7 +220,7 @@ impl PyTensor {
     #[pyo3(signature = (other, *, alpha=None))]
     fn sub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         let (operand, mut keep) = (Operand::require(other, "other")?, None);
-        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.t), operand.arg()])?;
+        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
         self.run(other.py(), |t| t.sub(scaled(&operand, alpha, &mut keep)?))
     }
 
@@ -227,7 +232,7 @@ impl PyTensor {
         alpha: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().sub(other, alpha)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -241,7 +246,7 @@ impl PyTensor {
     #[pyo3(signature = (other, *, alpha=None))]
     fn rsub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         let operand = Operand::require(other, "other")?;
-        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.t), operand.arg()])?;
+        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
         self.run(other.py(), |t| {
             let t = match alpha {
                 Some(a) => t.mul(a)?,
@@ -266,7 +271,7 @@ impl PyTensor {
         rounding_mode: Option<&str>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().div(other, rounding_mode)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -299,9 +304,9 @@ impl PyTensor {
         let py = other.py();
         mark(py);
         match other.cast::<PyTensor>() {
-            Ok(t) => answer(py, self, self.t.matmul(&t.get().t)),
+            Ok(t) => answer(py, self, self.held().matmul(&t.get().held())),
             Err(_) => match Operand::from(other)? {
-                Some(Operand::Made(t)) => answer(py, self, self.t.matmul(&t)),
+                Some(Operand::Made(t)) => answer(py, self, self.held().matmul(&t)),
                 _ => Ok(py.NotImplemented()),
             },
         }
@@ -310,15 +315,15 @@ impl PyTensor {
     fn __rmatmul__(&self, other: &Bound<'_, PyAny>) -> Answer {
         mark(other.py());
         match Operand::from(other)? {
-            Some(Operand::Made(t)) => answer(other.py(), self, t.matmul(&self.t)),
+            Some(Operand::Made(t)) => answer(other.py(), self, t.matmul(&self.held())),
             _ => Ok(other.py().NotImplemented()),
         }
     }
 
     fn __imatmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<()> {
         mark(slf.py());
-        let new = slf.get().t.matmul(&other.get().t).or_raise()?;
-        slf.get().t.write_result(&new).or_raise()
+        let new = slf.get().held().matmul(&other.get().held()).or_raise()?;
+        slf.get().held().write_result(&new).or_raise()
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Answer {
@@ -334,7 +339,7 @@ impl PyTensor {
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        if self.t.dtype() == gt_ir::DType::Bool {
+        if self.held().dtype() == gt_ir::DType::Bool {
             return Err(PyRuntimeError::new_err(
                 "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
             ));
@@ -351,7 +356,7 @@ impl PyTensor {
     }
 
     fn __invert__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        match self.t.dtype() {
+        match self.held().dtype() {
             gt_ir::DType::Bool => self.run(py, |t| t.unary(UnaryKind::LogicalNot)),
             d if d.is_float() => Err(PyTypeError::new_err(format!(
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not {}",
@@ -393,14 +398,14 @@ impl PyTensor {
         max: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().clamp(slf.py(), min, max)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
     /// `self + weight * (end - self)`.
     fn lerp(&self, end: &Bound<'_, PyTensor>, weight: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let weight_arg = Operand::require(weight, "weight")?;
-        self.run(weight.py(), |t| t.lerp(&end.get().t, weight_arg.arg()))
+        self.run(weight.py(), |t| t.lerp(&end.get().held(), weight_arg.arg()))
     }
 
     /// `self + value * tensor1 * tensor2`.
@@ -412,7 +417,7 @@ impl PyTensor {
         tensor2: &Bound<'_, PyTensor>,
         value: f64,
     ) -> PyResult<PyTensor> {
-        self.run(py, |t| t.addc(BinaryKind::Mul, &tensor1.get().t, &tensor2.get().t, value.into()))
+        self.run(py, |t| t.addc(BinaryKind::Mul, &tensor1.get().held(), &tensor2.get().held(), value.into()))
     }
 
     /// `self + value * tensor1 / tensor2`.
@@ -424,22 +429,22 @@ impl PyTensor {
         tensor2: &Bound<'_, PyTensor>,
         value: f64,
     ) -> PyResult<PyTensor> {
-        self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().t, &tensor2.get().t, value.into()))
+        self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().held(), &tensor2.get().held(), value.into()))
     }
 
     /// The product of matrices, vectors or batches of them.
     fn matmul(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.matmul(&other.get().t))
+        self.run(other.py(), |t| t.matmul(&other.get().held()))
     }
 
     /// The product of two matrices.
     fn mm(&self, mat2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(mat2.py(), |t| t.mm(&mat2.get().t))
+        self.run(mat2.py(), |t| t.mm(&mat2.get().held()))
     }
 
     /// The products of two batches of matrices.
     fn bmm(&self, mat2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(mat2.py(), |t| t.bmm(&mat2.get().t))
+        self.run(mat2.py(), |t| t.bmm(&mat2.get().held()))
     }
 
     /// `beta * self + alpha * (mat1 @ mat2)`.
@@ -452,35 +457,35 @@ impl PyTensor {
         beta: f64,
         alpha: f64,
     ) -> PyResult<PyTensor> {
-        self.run(py, |t| t.addmm(&mat1.get().t, &mat2.get().t, beta.into(), alpha.into()))
+        self.run(py, |t| t.addmm(&mat1.get().held(), &mat2.get().held(), beta.into(), alpha.into()))
     }
 
     /// The sum of products of two vectors.
     fn dot(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.dot(&other.get().t))
+        self.run(other.py(), |t| t.dot(&other.get().held()))
     }
 
     /// All products of two vectors' elements.
     fn outer(&self, vec2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(vec2.py(), |t| t.outer(&vec2.get().t))
+        self.run(vec2.py(), |t| t.outer(&vec2.get().held()))
     }
 
     /// Whether all elements are close. Waits.
     #[pyo3(signature = (other, rtol=1e-5, atol=1e-8, equal_nan=false))]
     fn allclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<bool> {
         mark(other.py());
-        self.t.allclose(&other.get().t, rtol, atol, equal_nan).or_raise()
+        self.held().allclose(&other.get().held(), rtol, atol, equal_nan).or_raise()
     }
 
     /// Which elements are close.
     #[pyo3(signature = (other, rtol=1e-5, atol=1e-8, equal_nan=false))]
     fn isclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.isclose(&other.get().t, rtol, atol, equal_nan))
+        self.run(other.py(), |t| t.isclose(&other.get().held(), rtol, atol, equal_nan))
     }
 
     /// Whether both have the same shape and elements. Waits.
     fn equal(&self, other: &Bound<'_, PyTensor>) -> PyResult<bool> {
         mark(other.py());
-        self.t.equal(&other.get().t).or_raise()
+        self.held().equal(&other.get().held()).or_raise()
     }
 }

@@ -61,12 +61,12 @@ casts! {
 impl PyTensor {
     /// Refuses to be one Python number if it is none or many.
     fn require_one(&self) -> PyResult<()> {
-        if self.t.numel() == 1 {
+        if self.held().numel() == 1 {
             return Ok(());
         }
         Err(PyValueError::new_err(format!(
             "only one element tensors can be converted to Python scalars, and the shape is {}",
-            self.t.shape()
+            self.held().shape()
         )))
     }
 
@@ -78,32 +78,32 @@ impl PyTensor {
         copy: bool,
     ) -> PyResult<Bound<'py, Self>> {
         let py = slf.py();
-        let dtype = dtype.unwrap_or(self.t.dtype());
+        let dtype = dtype.unwrap_or(self.held().dtype());
         let here = device == self.device() || matches!((device, self.device()), (Device::Cpu, Device::Unset));
-        if dtype == self.t.dtype() && here && !copy {
+        if dtype == self.held().dtype() && here && !copy {
             return Ok(slf.clone());
         }
         mark(py);
-        let t = if dtype == self.t.dtype() && copy {
-            self.t.copied()
-        } else if dtype == self.t.dtype() {
-            self.t.alias()
+        let t = if dtype == self.held().dtype() && copy {
+            self.held().copied()
+        } else if dtype == self.held().dtype() {
+            self.held().alias()
         } else {
-            self.t.to_dtype(dtype)
+            self.held().to_dtype(dtype)
         };
         Bound::new(py, PyTensor::on(t.or_raise()?, device))
     }
 
     /// The elements as a NumPy array of their own.
     fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if self.t.dtype() == DType::BF16 {
+        if self.held().dtype() == DType::BF16 {
             return Err(PyTypeError::new_err("Got unsupported ScalarType BFloat16"));
         }
         mark(py);
-        let host = self.t.read().or_raise()?;
+        let host = self.held().read().or_raise()?;
         let numpy = py.import("numpy")?;
         let shape = PyTuple::new(py, host.ty.shape.iter())?;
-        let name = self.t.dtype().long_name();
+        let name = self.held().dtype().long_name();
         if host.bytes.is_empty() {
             return numpy.call_method1("empty", (shape, name));
         }
@@ -134,7 +134,7 @@ impl PyTensor {
         let mut flags = 0;
         for arg in args.iter() {
             if let Ok(other) = arg.cast::<PyTensor>() {
-                (dt, dev) = (Some(other.get().t.dtype()), other.get().device());
+                (dt, dev) = (Some(other.get().held().dtype()), other.get().device());
             } else if arg.is_exact_instance_of::<pyo3::types::PyBool>() {
                 // Positional: non_blocking, then copy.
                 copy = if flags == 1 { arg.extract()? } else { copy };
@@ -160,7 +160,7 @@ impl PyTensor {
         match crate::args::dtype(dtype)? {
             Some(d) => Ok(this.cast_to(slf, Some(d), this.device(), false)?.into_any()),
             None => {
-                let name = match this.t.dtype() {
+                let name = match this.held().dtype() {
                     DType::F32 => "FloatTensor",
                     DType::F64 => "DoubleTensor",
                     DType::F16 => "HalfTensor",
@@ -178,7 +178,7 @@ impl PyTensor {
 
     /// As another tensor's dtype.
     fn type_as<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
-        slf.get().cast_to(slf, Some(other.get().t.dtype()), slf.get().device(), false)
+        slf.get().cast_to(slf, Some(other.get().held().dtype()), slf.get().device(), false)
     }
 
     /// Asked to be on the CPU; nothing moves.
@@ -225,20 +225,20 @@ impl PyTensor {
     /// The only element as a Python number. Waits.
     pub fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         mark(py);
-        to_python(py, self.t.item().or_raise()?)
+        to_python(py, self.held().item().or_raise()?)
     }
 
     /// The elements as nested lists. Waits.
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         mark(py);
-        let host = self.t.read().or_raise()?;
+        let host = self.held().read().or_raise()?;
         nested(py, &host, 0, &mut 0)
     }
 
     /// The elements as a NumPy array that GT never touches again. Waits.
     #[pyo3(signature = (*, force=false))]
     fn numpy<'py>(&self, py: Python<'py>, force: bool) -> PyResult<Bound<'py, PyAny>> {
-        if self.t.requires_grad() && !force {
+        if self.held().requires_grad() && !force {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
@@ -264,11 +264,11 @@ impl PyTensor {
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        match self.t.numel() {
+        match self.held().numel() {
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
             1 => {
                 mark(py);
-                Ok(self.t.item().or_raise()?.as_bool())
+                Ok(self.held().item().or_raise()?.as_bool())
             }
             _ => Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous")),
         }
@@ -282,20 +282,20 @@ impl PyTensor {
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
         self.require_one()?;
         mark(py);
-        Ok(self.t.item().or_raise()?.as_f64())
+        Ok(self.held().item().or_raise()?.as_f64())
     }
 
     fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
-        if self.t.dtype().is_float() || self.t.numel() != 1 {
+        if self.held().dtype().is_float() || self.held().numel() != 1 {
             return Err(PyTypeError::new_err("only integer tensors of a single element can be converted to an index"));
         }
         mark(py);
-        Ok(self.t.item().or_raise()?.as_i64())
+        Ok(self.held().item().or_raise()?.as_i64())
     }
 
     fn __deepcopy__<'py>(slf: &Bound<'py, Self>, memo: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        if !this.t.is_leaf() {
+        if !this.held().is_leaf() {
             return Err(PyRuntimeError::new_err(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.",
             ));
@@ -305,11 +305,11 @@ impl PyTensor {
             return Ok(known);
         }
         mark(py);
-        let t = this.t.detach().alias().or_raise()?;
-        if this.t.requires_grad() {
+        let t = this.held().detach().alias().or_raise()?;
+        if this.held().requires_grad() {
             t.set_requires_grad(true).or_raise()?;
         }
-        if let Some(g) = this.t.grad() {
+        if let Some(g) = this.held().grad() {
             t.set_grad(Some(g.detach().alias().or_raise()?)).or_raise()?;
         }
         let copy = Bound::new(py, this.like(t))?.into_any();
@@ -318,7 +318,7 @@ impl PyTensor {
     }
 
     fn __copy__(&self) -> PyTensor {
-        self.like(self.t.clone())
+        self.like(self.held().clone())
     }
 
     fn __reduce_ex__<'py>(
@@ -327,11 +327,11 @@ impl PyTensor {
         _protocol: i32,
     ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, String, Vec<usize>, bool))> {
         mark(py);
-        let host = self.t.detach().read().or_raise()?;
+        let host = self.held().detach().read().or_raise()?;
         let bytes = pyo3::types::PyBytes::new(py, &host.bytes).into_any();
         let rebuild = py.import("gt._core")?.getattr("_rebuild_tensor")?;
-        let leaf = self.t.is_leaf() && self.t.requires_grad();
-        Ok((rebuild, (bytes, self.t.dtype().long_name().into(), self.t.shape().to_vec(), leaf)))
+        let leaf = self.held().is_leaf() && self.held().requires_grad();
+        Ok((rebuild, (bytes, self.held().dtype().long_name().into(), self.held().shape().to_vec(), leaf)))
     }
 }
 

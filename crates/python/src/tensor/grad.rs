@@ -1,5 +1,7 @@
 //! Autograd on tensors.
 
+use std::sync::Arc;
+
 use gt_client::autograd::{BackwardOptions, backward};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -18,6 +20,10 @@ impl PyTensor {
     }
 
     fn know_grad(&self, grad: Option<&Bound<'_, PyTensor>>) -> PyResult<()> {
+        if let (Some(grad), Some(slot)) = (grad, self.held().grad_slot()) {
+            // A tensor that is the gradient of several parameters goes on as that of the first.
+            let _ = grad.get().grad_of.set(Arc::downgrade(&slot));
+        }
         let new = grad.map(|g| PyWeakrefReference::new(g).map(Bound::unbind)).transpose()?;
         // What it replaces is dropped with the lock free.
         let old = std::mem::replace(&mut *self.grad_object.lock(), new);
@@ -31,40 +37,40 @@ impl PyTensor {
     /// Whether gradients flow to or through the tensor.
     #[getter]
     fn get_requires_grad(&self) -> bool {
-        let _ = self.t.id();
-        self.t.requires_grad()
+        let _ = self.held().id();
+        self.held().requires_grad()
     }
 
     #[setter]
     fn set_requires_grad(&self, on: bool) -> PyResult<()> {
-        self.t.set_requires_grad(on).or_raise()
+        self.held().set_requires_grad(on).or_raise()
     }
 
     /// Makes the tensor a leaf that collects gradients, or stops it.
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_<'py>(slf: &Bound<'py, Self>, requires_grad: bool) -> PyResult<Bound<'py, Self>> {
-        slf.get().t.set_requires_grad(requires_grad).or_raise()?;
+        slf.get().held().set_requires_grad(requires_grad).or_raise()?;
         Ok(slf.clone())
     }
 
     /// Whether no tracked operation made the tensor.
     #[getter]
     fn is_leaf(&self) -> bool {
-        self.t.is_leaf()
+        self.held().is_leaf()
     }
 
     /// The gradient collected so far.
     #[getter]
     fn get_grad<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTensor>>> {
-        let Some(grad) = self.t.grad() else {
-            if !self.t.is_leaf() && !self.t.retains_grad() {
+        let Some(grad) = self.held().grad() else {
+            if !self.held().is_leaf() && !self.held().retains_grad() {
                 let message = c"The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.";
                 PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), message, 1)?;
             }
             return Ok(None);
         };
         if let Some(known) = self.known_grad(py)
-            && known.get().t.is(&grad)
+            && known.get().held().is(&grad)
         {
             return Ok(Some(known));
         }
@@ -75,43 +81,43 @@ impl PyTensor {
 
     #[setter]
     fn set_grad(&self, grad: Option<&Bound<'_, PyTensor>>) -> PyResult<()> {
-        self.t.set_grad(grad.map(|g| g.get().t.clone())).or_raise()?;
+        self.held().set_grad(grad.map(|g| g.get().held().clone())).or_raise()?;
         self.know_grad(grad)
     }
 
     #[deleter]
     fn delete_grad(&self) -> PyResult<()> {
-        self.t.set_grad(None).or_raise()
+        self.held().set_grad(None).or_raise()
     }
 
     /// The operation that made the tensor, as a node of the tape.
     #[getter]
     fn grad_fn(&self) -> Option<PyNode> {
-        self.t.grad_fn().map(PyNode::new)
+        self.held().grad_fn().map(PyNode::new)
     }
 
     /// Collects the gradient of a tensor that is not a leaf too.
     fn retain_grad(&self) -> PyResult<()> {
-        self.t.retain_grad().or_raise()
+        self.held().retain_grad().or_raise()
     }
 
     /// Whether `retain_grad` was called on a tensor that is not a leaf.
     #[getter]
     fn retains_grad(&self) -> bool {
-        self.t.retains_grad()
+        self.held().retains_grad()
     }
 
     /// Calls `hook` with the tensor's gradient on every backward pass; what it returns replaces the gradient.
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<HookHandle> {
-        let id = self.t.register_hook(python_hook(hook, self.device())).or_raise()?;
-        Ok(HookHandle::new(self.t.clone(), id))
+        let id = self.held().register_hook(python_hook(hook, self.device())).or_raise()?;
+        Ok(HookHandle::new(self.held().clone(), id))
     }
 
     /// Calls `hook` with the tensor itself each time a gradient was added to its `.grad`.
     fn register_post_accumulate_grad_hook(slf: &Bound<'_, Self>, hook: Py<PyAny>) -> PyResult<HookHandle> {
-        let t = &slf.get().t;
+        let t = slf.get().held().clone();
         let id = t.register_hook_after_collecting(after_collecting_hook(hook, slf)?).or_raise()?;
-        Ok(HookHandle::new(t.clone(), id))
+        Ok(HookHandle::new(t, id))
     }
 
     /// Collects gradients into the leaves this tensor was computed from.
@@ -128,7 +134,7 @@ impl PyTensor {
         let gradient = match gradient.filter(|g| !g.is_none()) {
             None => None,
             Some(g) => match g.cast::<PyTensor>() {
-                Ok(g) => Some(g.get().t.clone()),
+                Ok(g) => Some(g.get().held().clone()),
                 Err(_) => {
                     return Err(PyTypeError::new_err(format!(
                         "gradients can be either Tensors or None, but got {}",
@@ -139,32 +145,33 @@ impl PyTensor {
         };
         let options = BackwardOptions { retain_graph: retain_graph.unwrap_or(create_graph), create_graph };
         if let Some(inputs) = inputs.filter(|i| !i.is_none()) {
-            return crate::autograd::backward_into(py, vec![self.t.clone()], vec![gradient], inputs, options);
+            return crate::autograd::backward_into(py, vec![self.held().clone()], vec![gradient], inputs, options);
         }
-        backward(std::slice::from_ref(&self.t), &[gradient], options).or_raise()
+        backward(std::slice::from_ref(&self.held()), &[gradient], options).or_raise()
     }
 
     /// An alias without history.
     fn detach(&self) -> PyTensor {
-        self.like(self.t.detach())
+        self.like(self.held().detach())
     }
 
     /// In place: forgets how the tensor was made.
     fn detach_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        slf.get().t.forget_history().or_raise()?;
+        slf.get().held().forget_history().or_raise()?;
         Ok(slf.clone())
     }
 
     /// The content without history; writing through it is not seen by autograd.
     #[getter]
     fn get_data(&self) -> PyTensor {
-        self.like(self.t.data())
+        self.like(self.held().data())
     }
 
     #[setter]
     fn set_data(&self, py: Python<'_>, data: &Bound<'_, PyTensor>) -> PyResult<()> {
         mark(py);
-        self.t.set_data(&data.get().t).or_raise()?;
+        let new = self.held().with_data(&data.get().held()).or_raise()?;
+        self.become_tensor(new)?;
         self.set_device(data.get().device());
         Ok(())
     }

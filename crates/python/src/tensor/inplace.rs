@@ -14,14 +14,14 @@ impl PyTensor {
     fn fill_<'py>(slf: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         mark(slf.py());
         let operand = Operand::require(value, "value")?;
-        slf.get().t.fill_(operand.arg()).or_raise()?;
+        slf.get().held().fill_(operand.arg()).or_raise()?;
         Ok(slf.clone())
     }
 
     /// Every element becomes zero.
     fn zero_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         mark(slf.py());
-        slf.get().t.fill_(0.0).or_raise()?;
+        slf.get().held().fill_(0.0).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -31,18 +31,31 @@ impl PyTensor {
         let _ = non_blocking;
         mark(slf.py());
         let source = match Operand::require(src, "src")? {
-            Operand::Tensor(t) => t.get().t.clone(),
+            Operand::Tensor(t) => t.get().held().clone(),
             Operand::Made(t) => t,
-            Operand::Number(n) => Tensor::full(&[], n, Some(slf.get().t.dtype())).or_raise()?,
+            Operand::Number(n) => Tensor::full(&[], n, Some(slf.get().held().dtype())).or_raise()?,
         };
-        slf.get().t.copy_(&source).or_raise()?;
+        slf.get().held().copy_(&source).or_raise()?;
+        Ok(slf.clone())
+    }
+
+    /// Becomes a view of itself: what the in-place changes of shape end in. `look` makes the view.
+    fn _become_view<'py>(slf: &Bound<'py, Self>, look: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        mark(slf.py());
+        let this = slf.get();
+        let seen = |t: &Tensor| -> gt_client::Result<Tensor> {
+            let shown = (|| Ok(look.call1((this.like(t.clone()),))?.cast::<PyTensor>()?.get().held().clone()))();
+            shown.map_err(|e: PyErr| gt_client::Error::Callback(Box::new(e)))
+        };
+        let new = this.held().with_shape_of(seen).or_raise()?;
+        this.become_tensor(new)?;
         Ok(slf.clone())
     }
 
     /// Replaces the content by a result of the same shape: what the in-place forms written in Python end in.
     fn _write<'py>(slf: &Bound<'py, Self>, new: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
         mark(slf.py());
-        slf.get().t.write_result(&new.get().t).or_raise()?;
+        slf.get().held().write_result(&new.get().held()).or_raise()?;
         Ok(slf.clone())
     }
 }

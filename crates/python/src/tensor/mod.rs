@@ -3,6 +3,7 @@
 mod arith;
 pub mod convert;
 mod grad;
+mod held;
 mod inplace;
 mod pick;
 mod reduce;
@@ -10,13 +11,18 @@ mod shape;
 mod unary;
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, Weak};
 
 use gt_client::Tensor;
+use gt_client::autograd::GradSlot;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyWeakrefReference};
 
+pub use held::Held;
+
+use self::held::Handle;
 use crate::device::{Device, PyDevice};
 use crate::dtype::PyDType;
 use crate::errors::OrRaise;
@@ -30,11 +36,13 @@ use crate::site::mark;
 #[pyclass(frozen, subclass, weakref, name = "Tensor", module = "gt")]
 pub struct PyTensor {
     /// The client's handle.
-    pub t: Tensor,
+    handle: Handle,
     /// Where it was asked to be. Assigning to `.data` changes it.
     device: AtomicU32,
     /// The object that `.grad` last gave, so that as long as somebody holds it the next one is the same.
     grad_object: Mutex<Option<Py<PyWeakrefReference>>>,
+    /// Where the tensor is the gradient that was collected.
+    grad_of: OnceLock<Weak<GradSlot>>,
 }
 
 impl PyTensor {
@@ -47,7 +55,38 @@ impl PyTensor {
     /// A tensor that was asked to be on a device.
     #[inline]
     pub fn on(t: Tensor, device: Device) -> Self {
-        PyTensor { t, device: AtomicU32::new(device.code()), grad_object: Mutex::new(None) }
+        PyTensor {
+            handle: Handle::new(t),
+            device: AtomicU32::new(device.code()),
+            grad_object: Mutex::new(None),
+            grad_of: OnceLock::new(),
+        }
+    }
+
+    /// The client's handle now.
+    #[inline]
+    pub fn held(&self) -> Held<'_> {
+        self.handle.get()
+    }
+
+    /// The client's handle as long as it was never exchanged.
+    #[inline]
+    pub fn never_exchanged(&self) -> Option<&Tensor> {
+        self.handle.never_exchanged()
+    }
+
+    /// The client's handle the tensor was made with.
+    #[inline]
+    pub fn first_handle(&self) -> &Tensor {
+        self.handle.first()
+    }
+
+    /// From now on the object is another tensor; a parameter whose gradient it is goes along.
+    pub fn become_tensor(&self, new: Tensor) -> PyResult<()> {
+        if let Some(slot) = self.grad_of.get().and_then(Weak::upgrade) {
+            slot.follow(&self.held(), &new);
+        }
+        self.handle.exchange(new).or_raise()
     }
 
     /// Where the tensor was asked to be.
@@ -71,7 +110,7 @@ impl PyTensor {
     #[inline]
     pub fn run(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Tensor>) -> PyResult<PyTensor> {
         mark(py);
-        f(&self.t).or_raise().map(|t| self.like(t))
+        f(&self.held()).or_raise().map(|t| self.like(t))
     }
 
     /// The same for several results.
@@ -81,7 +120,7 @@ impl PyTensor {
         f: impl FnOnce(&Tensor) -> gt_client::Result<Vec<Tensor>>,
     ) -> PyResult<Py<PyTuple>> {
         mark(py);
-        let parts = f(&self.t).or_raise()?.into_iter().map(|t| self.like(t));
+        let parts = f(&self.held()).or_raise()?.into_iter().map(|t| self.like(t));
         Ok(PyTuple::new(py, parts.collect::<Vec<_>>())?.unbind())
     }
 }
@@ -127,7 +166,7 @@ impl PyTensor {
         if args.len() == 1 {
             let only = args.get_item(0)?;
             if let Ok(t) = only.cast::<PyTensor>() {
-                return Ok(t.get().like(t.get().t.detach()));
+                return Ok(t.get().like(t.get().held().detach()));
             }
             if !only.is_instance_of::<pyo3::types::PyInt>() {
                 return Ok(PyTensor::new(crate::data::from_any(&only, Some(gt_client::ops::default_dtype()))?));
@@ -143,22 +182,22 @@ impl PyTensor {
     /// The extents.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        size(py, self.t.shape())
+        size(py, self.held().shape())
     }
 
     /// The extents, or one of them.
     #[pyo3(signature = (dim=None))]
     fn size<'py>(&self, py: Python<'py>, dim: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
         match dim {
-            None => size(py, self.t.shape()),
+            None => size(py, self.held().shape()),
             Some(d) => {
-                if self.t.rank() == 0 {
+                if self.held().rank() == 0 {
                     return Err(pyo3::exceptions::PyIndexError::new_err(
                         "Dimension specified as 0 but tensor has no dimensions",
                     ));
                 }
-                let a = gt_client::ops::axis(d, self.t.rank()).or_raise()?;
-                Ok(self.t.shape()[a].into_pyobject(py)?.into_any())
+                let a = gt_client::ops::axis(d, self.held().rank()).or_raise()?;
+                Ok(self.held().shape()[a].into_pyobject(py)?.into_any())
             }
         }
     }
@@ -166,7 +205,7 @@ impl PyTensor {
     /// The element type.
     #[getter]
     fn dtype(&self, py: Python<'_>) -> Py<PyDType> {
-        crate::dtype::object(py, self.t.dtype())
+        crate::dtype::object(py, self.held().dtype())
     }
 
     /// Where the tensor was asked to be.
@@ -178,54 +217,54 @@ impl PyTensor {
     /// The number of dimensions.
     #[getter]
     fn ndim(&self) -> usize {
-        self.t.rank()
+        self.held().rank()
     }
 
     /// The number of dimensions.
     fn dim(&self) -> usize {
-        self.t.rank()
+        self.held().rank()
     }
 
     /// The number of dimensions.
     fn ndimension(&self) -> usize {
-        self.t.rank()
+        self.held().rank()
     }
 
     /// The number of elements.
     fn numel(&self) -> usize {
-        self.t.numel()
+        self.held().numel()
     }
 
     /// The number of elements.
     fn nelement(&self) -> usize {
-        self.t.numel()
+        self.held().numel()
     }
 
     /// Bytes of one element.
     fn element_size(&self) -> usize {
-        self.t.dtype().size()
+        self.held().dtype().size()
     }
 
     /// Bytes of one element.
     #[getter]
     fn itemsize(&self) -> usize {
-        self.t.dtype().size()
+        self.held().dtype().size()
     }
 
     /// Bytes of all elements.
     #[getter]
     fn nbytes(&self) -> usize {
-        self.t.ty().bytes()
+        self.held().ty().bytes()
     }
 
     /// Elements between neighbours along each axis.
     #[pyo3(signature = (dim=None))]
     fn stride<'py>(&self, py: Python<'py>, dim: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
-        let strides = self.t.strides();
+        let strides = self.held().strides();
         match dim {
             None => Ok(PyTuple::new(py, strides.iter())?.into_any()),
             Some(d) => {
-                let a = gt_client::ops::axis(d, self.t.rank()).or_raise()?;
+                let a = gt_client::ops::axis(d, self.held().rank()).or_raise()?;
                 Ok(strides[a].into_pyobject(py)?.into_any())
             }
         }
@@ -233,19 +272,19 @@ impl PyTensor {
 
     /// Elements before the first one in the tensor's storage.
     fn storage_offset(&self) -> i64 {
-        self.t.storage_offset()
+        self.held().storage_offset()
     }
 
     /// Whether the elements lie packed in row-major order.
     #[pyo3(signature = (memory_format=None))]
     fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> bool {
         let _ = memory_format;
-        self.t.is_contiguous()
+        self.held().is_contiguous()
     }
 
     /// Whether elements are floats.
     fn is_floating_point(&self) -> bool {
-        self.t.dtype().is_float()
+        self.held().dtype().is_float()
     }
 
     /// Always false: GT has no complex numbers.
@@ -255,7 +294,7 @@ impl PyTensor {
 
     /// Whether elements may be negative.
     fn is_signed(&self) -> bool {
-        !matches!(self.t.dtype(), gt_ir::DType::Bool | gt_ir::DType::U8)
+        !matches!(self.held().dtype(), gt_ir::DType::Bool | gt_ir::DType::U8)
     }
 
     /// Whether the tensor was asked to be on a GPU.
@@ -267,18 +306,18 @@ impl PyTensor {
     /// How often the tensor was written to.
     #[getter]
     fn _version(&self) -> u32 {
-        self.t.version()
+        self.held().version()
     }
 
     /// The tensor this is a view of.
     #[getter]
     fn _base(&self) -> Option<PyTensor> {
-        self.t.base().map(|t| self.like(t))
+        self.held().base().map(|t| self.like(t))
     }
 
     /// A number that is the same for every handle of one tensor's storage.
     fn data_ptr(&self) -> usize {
-        self.t.cell_key() + self.t.storage_offset() as usize * self.t.dtype().size()
+        self.held().cell_key() + self.held().storage_offset() as usize * self.held().dtype().size()
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> usize {
@@ -286,11 +325,15 @@ impl PyTensor {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        self.t.shape().first().copied().ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("len() of a 0-d tensor"))
+        self.held()
+            .shape()
+            .first()
+            .copied()
+            .ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("len() of a 0-d tensor"))
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if self.t.rank() == 0 {
+        if self.held().rank() == 0 {
             return Err(pyo3::exceptions::PyTypeError::new_err("iteration over a 0-d tensor"));
         }
         self.run_many(py, |t| t.unbind(0))?.bind(py).call_method0("__iter__")
@@ -299,7 +342,7 @@ impl PyTensor {
     fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         let operand = crate::args::Operand::require(value, "the element looked for")?;
         mark(py);
-        let hit = Tensor::compare(gt_ir::rows::CompareKind::Eq, &self.t, operand.arg()).or_raise()?;
+        let hit = Tensor::compare(gt_ir::rows::CompareKind::Eq, &*self.held(), operand.arg()).or_raise()?;
         let any = hit.truth(gt_ir::ops::ReduceKind::Max, &[], false).or_raise()?;
         any.item().or_raise().map(|s| s.as_bool())
     }
@@ -312,7 +355,7 @@ impl PyTensor {
 
     fn __format__<'py>(slf: &Bound<'py, Self>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
-        if this.t.rank() == 0 {
+        if this.held().rank() == 0 {
             return this.item(slf.py())?.bind(slf.py()).call_method1("__format__", (spec,));
         }
         if spec.is_empty() {

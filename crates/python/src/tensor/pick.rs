@@ -44,7 +44,7 @@ fn scatter_mode(reduce: Option<&str>) -> PyResult<PutMode> {
         None => Ok(PutMode::Set),
         Some("add") => Ok(PutMode::Add),
         Some(other) => {
-            Err(PyRuntimeError::new_err(format!("scatter: reduce '{other}' is not supported; use scatter_reduce")))
+            Err(PyRuntimeError::new_err(format!("reduce argument must be either add or multiply, got {other}")))
         }
     }
 }
@@ -55,10 +55,10 @@ impl PyTensor {
         mark(py);
         if index.is_exact_instance_of::<PyInt>() {
             let one = [gt_client::Index::Int(index.extract()?)];
-            return self.t.index(&one).or_raise().map(|t| self.like(t));
+            return self.held().index(&one).or_raise().map(|t| self.like(t));
         }
         let index = crate::index::parse(index)?;
-        self.t.index(&index).or_raise().map(|t| self.like(t))
+        self.held().index(&index).or_raise().map(|t| self.like(t))
     }
 
     fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -68,7 +68,7 @@ impl PyTensor {
             Some(o) => o,
             None => Operand::Made(crate::data::from_any(value, None)?),
         };
-        self.t.set_index(&index, operand.arg()).or_raise()
+        self.held().set_index(&index, operand.arg()).or_raise()
     }
 
     fn __delitem__(&self, _index: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -78,13 +78,13 @@ impl PyTensor {
     /// `self` where `condition`, else `other`.
     fn r#where(&self, condition: &Bound<'_, PyTensor>, other: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let operand = Operand::require(other, "other")?;
-        self.run(other.py(), |t| Tensor::select_by(&condition.get().t, t, operand.arg()))
+        self.run(other.py(), |t| Tensor::select_by(&condition.get().held(), t, operand.arg()))
     }
 
     /// `value` where the mask is true.
     fn masked_fill(&self, mask: &Bound<'_, PyTensor>, value: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let operand = Operand::require(value, "value")?;
-        self.run(value.py(), |t| masked_fill(t, &mask.get().t, &operand))
+        self.run(value.py(), |t| masked_fill(t, &mask.get().held(), &operand))
     }
 
     /// In place: `value` where the mask is true.
@@ -94,20 +94,20 @@ impl PyTensor {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().masked_fill(mask, value)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
     /// The elements where the mask is true, as a vector. Waits for their number.
     fn masked_select(&self, mask: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(mask.py(), |t| t.masked_select(&mask.get().t))
+        self.run(mask.py(), |t| t.masked_select(&mask.get().held()))
     }
 
     /// Single elements: `out[i][j] = self[index[i][j]][j]` for dim 0.
     #[pyo3(signature = (dim, index, *, sparse_grad=false))]
     fn gather(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, sparse_grad: bool) -> PyResult<PyTensor> {
         let _ = sparse_grad;
-        self.run(py, |t| t.gather(dim, &index.get().t))
+        self.run(py, |t| t.gather(dim, &index.get().held()))
     }
 
     /// Single elements written: `out[index[i][j]][j] = src[i][j]` for dim 0.
@@ -124,8 +124,22 @@ impl PyTensor {
         let given = src
             .or(value)
             .ok_or_else(|| PyTypeError::new_err("scatter() missing 1 required argument: 'src' or 'value'"))?;
-        let (operand, mode) = (Operand::require(given, "src")?, scatter_mode(reduce)?);
-        self.run(py, |t| t.scatter(dim, &index.get().t, operand.arg(), mode))
+        let operand = Operand::require(given, "src")?;
+        if reduce == Some("multiply") {
+            let this = Bound::new(py, self.like(self.held().clone()))?;
+            let source = match operand {
+                Operand::Tensor(t) => t,
+                Operand::Made(t) => Bound::new(py, self.like(t))?,
+                Operand::Number(n) => {
+                    let all = Tensor::full(index.get().held().shape(), n, Some(self.held().dtype())).or_raise()?;
+                    Bound::new(py, self.like(all))?
+                }
+            };
+            let made = this.call_method1("scatter_reduce", (dim, index, source, "prod"))?;
+            return Ok(self.like(made.cast::<PyTensor>()?.get().held().clone()));
+        }
+        let mode = scatter_mode(reduce)?;
+        self.run(py, |t| t.scatter(dim, &index.get().held(), operand.arg(), mode))
     }
 
     /// In place: single elements written.
@@ -139,7 +153,7 @@ impl PyTensor {
         reduce: Option<&str>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().scatter(slf.py(), dim, index, src, value, reduce)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -151,7 +165,7 @@ impl PyTensor {
         index: &Bound<'_, PyTensor>,
         src: &Bound<'_, PyTensor>,
     ) -> PyResult<PyTensor> {
-        self.run(py, |t| t.scatter(dim, &index.get().t, &src.get().t, PutMode::Add))
+        self.run(py, |t| t.scatter(dim, &index.get().held(), &*src.get().held(), PutMode::Add))
     }
 
     /// In place: single elements added.
@@ -162,13 +176,13 @@ impl PyTensor {
         src: &Bound<'py, PyTensor>,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().scatter_add(slf.py(), dim, index, src)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
     /// Whole slices along an axis.
     fn index_select(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(py, |t| t.index_select(dim, &index.get().t))
+        self.run(py, |t| t.index_select(dim, &index.get().held()))
     }
 
     /// Slices of `source` added at positions along an axis.
@@ -182,9 +196,9 @@ impl PyTensor {
         alpha: f64,
     ) -> PyResult<PyTensor> {
         self.run(py, |t| {
-            let source = &source.get().t;
+            let source = source.get().held();
             let scaled = if alpha == 1.0 { source.clone() } else { source.mul(alpha)? };
-            t.index_put_along(dim, &index.get().t, &scaled, PutMode::Add)
+            t.index_put_along(dim, &index.get().held(), &scaled, PutMode::Add)
         })
     }
 
@@ -198,7 +212,7 @@ impl PyTensor {
         alpha: f64,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().index_add(slf.py(), dim, index, source, alpha)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -210,7 +224,7 @@ impl PyTensor {
         index: &Bound<'_, PyTensor>,
         source: &Bound<'_, PyTensor>,
     ) -> PyResult<PyTensor> {
-        self.run(py, |t| t.index_put_along(dim, &index.get().t, &source.get().t, PutMode::Set))
+        self.run(py, |t| t.index_put_along(dim, &index.get().held(), &source.get().held(), PutMode::Set))
     }
 
     /// Elements at positions given by one tensor per axis replaced, or added to.
@@ -223,7 +237,15 @@ impl PyTensor {
         accumulate: bool,
     ) -> PyResult<PyTensor> {
         let indices = args::tensors(indices)?;
-        self.run(py, |t| t.index_put(&indices, &values.get().t, accumulate))
+        let (own, given) = (self.held().dtype(), values.get().held().dtype());
+        if own != given {
+            return Err(PyRuntimeError::new_err(format!(
+                "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+                own.long_name(),
+                given.long_name()
+            )));
+        }
+        self.run(py, |t| t.index_put(&indices, &values.get().held(), accumulate))
     }
 
     /// In place: elements at positions given by one tensor per axis replaced, or added to.
@@ -235,7 +257,7 @@ impl PyTensor {
         accumulate: bool,
     ) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().index_put(slf.py(), indices, values, accumulate)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 
@@ -243,8 +265,8 @@ impl PyTensor {
     #[pyo3(signature = (indices, dim=None))]
     fn take_along_dim(&self, py: Python<'_>, indices: &Bound<'_, PyTensor>, dim: Option<i64>) -> PyResult<PyTensor> {
         self.run(py, |t| match dim {
-            Some(d) => t.take_along_dim(&indices.get().t, d),
-            None => t.reshape(&[-1])?.take_along_dim(&indices.get().t.reshape(&[-1])?, 0),
+            Some(d) => t.take_along_dim(&indices.get().held(), d),
+            None => t.reshape(&[-1])?.take_along_dim(&indices.get().held().reshape(&[-1])?, 0),
         })
     }
 
@@ -254,7 +276,7 @@ impl PyTensor {
         let _ = sorted;
         mark(py);
         let k = usize::try_from(k).map_err(|_| PyRuntimeError::new_err("selected index k out of range"))?;
-        let (v, i) = self.t.topk(k, dim, largest).or_raise()?;
+        let (v, i) = self.held().topk(k, dim, largest).or_raise()?;
         named_pair(py, "topk", ("values", "indices"), self.like(v), self.like(i))
     }
 
@@ -269,7 +291,7 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, PyAny>> {
         let _ = stable;
         mark(py);
-        let (v, i) = self.t.sort(dim, descending).or_raise()?;
+        let (v, i) = self.held().sort(dim, descending).or_raise()?;
         named_pair(py, "sort", ("values", "indices"), self.like(v), self.like(i))
     }
 
@@ -284,7 +306,8 @@ impl PyTensor {
     #[pyo3(signature = (*, as_tuple=false))]
     fn nonzero<'py>(&self, py: Python<'py>, as_tuple: bool) -> PyResult<Bound<'py, PyAny>> {
         if as_tuple {
-            let source = if self.t.rank() == 0 { self.t.reshape(&[1]).or_raise()? } else { self.t.clone() };
+            let source =
+                if self.held().rank() == 0 { self.held().reshape(&[1]).or_raise()? } else { self.held().clone() };
             return Ok(self.run_many(py, |_| source.nonzero_tuple())?.into_bound(py).into_any());
         }
         Ok(self.run(py, |t| t.nonzero())?.into_pyobject(py)?.into_any())
@@ -301,11 +324,11 @@ impl PyTensor {
         dim: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _ = sorted;
-        if dim.is_some() && self.t.rank() != 1 {
+        if dim.is_some() && self.held().rank() != 1 {
             return Err(PyRuntimeError::new_err("unique: dim is supported on vectors only"));
         }
         mark(py);
-        let u = self.t.unique().or_raise()?;
+        let u = self.held().unique().or_raise()?;
         let mut out = vec![self.like(u.values)];
         if return_inverse {
             out.push(self.like(u.inverse));
@@ -325,7 +348,8 @@ impl PyTensor {
         if minlength < 0 {
             return Err(PyRuntimeError::new_err("minlength should be >= 0"));
         }
-        self.run(py, |t| t.bincount(weights.map(|w| &w.get().t), minlength as usize))
+        let weights = weights.map(|w| w.get().held());
+        self.run(py, |t| t.bincount(weights.as_deref(), minlength as usize))
     }
 
     /// Positions drawn with the weights of the last axis.

@@ -42,7 +42,7 @@ impl PyTensor {
                 .into_any()),
             Some(d) => {
                 mark(py);
-                let (values, index) = self.t.extreme_with_index(arg, d, keepdim).or_raise()?;
+                let (values, index) = self.held().extreme_with_index(arg, d, keepdim).or_raise()?;
                 named_pair(py, name, ("values", "indices"), self.like(values), self.like(index))
             }
         }

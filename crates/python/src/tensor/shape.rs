@@ -39,8 +39,8 @@ impl PyTensor {
     fn view(&self, sizes_: &Bound<'_, PyTuple>, size: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         if sizes_.len() == 1 && sizes_.get_item(0)?.is_instance_of::<crate::dtype::PyDType>() {
             let dtype = crate::dtype::extract(&sizes_.get_item(0)?)?;
-            if dtype == self.t.dtype() {
-                return Ok(self.like(self.t.clone()));
+            if dtype == self.held().dtype() {
+                return Ok(self.like(self.held().clone()));
             }
             return Err(PyRuntimeError::new_err(
                 "view(dtype): reading bits as another dtype is not defined on GT tensors; use to(dtype)",
@@ -52,12 +52,12 @@ impl PyTensor {
 
     /// A view in the shape of another tensor.
     fn view_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.view(&dims_of(&other.get().t)))
+        self.run(other.py(), |t| t.view(&dims_of(&other.get().held())))
     }
 
     /// Reshaped like another tensor.
     fn reshape_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.reshape(&dims_of(&other.get().t)))
+        self.run(other.py(), |t| t.reshape(&dims_of(&other.get().held())))
     }
 
     /// Axes `start_dim..=end_dim` joined into one.
@@ -105,8 +105,8 @@ impl PyTensor {
 
     /// The transpose of a matrix: a view.
     fn t(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        match self.t.rank() {
-            0 | 1 => Ok(self.like(self.t.clone())),
+        match self.held().rank() {
+            0 | 1 => Ok(self.like(self.held().clone())),
             2 => self.run(py, |t| Ok(t.transpose(0, 1)?.named("T"))),
             n => Err(PyRuntimeError::new_err(format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"))),
         }
@@ -115,17 +115,17 @@ impl PyTensor {
     /// All axes in reverse order: a view.
     #[getter(T)]
     fn all_reversed(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        let d: Vec<i64> = (0..self.t.rank() as i64).rev().collect();
+        let d: Vec<i64> = (0..self.held().rank() as i64).rev().collect();
         self.run(py, |t| t.permute(&d))
     }
 
     /// The last two axes swapped: a view.
     #[getter(mT)]
     fn last_swapped(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        if self.t.rank() < 2 {
+        if self.held().rank() < 2 {
             return Err(PyRuntimeError::new_err(format!(
                 "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
-                self.t.rank()
+                self.held().rank()
             )));
         }
         self.run(py, |t| t.transpose(-2, -1))
@@ -134,10 +134,10 @@ impl PyTensor {
     /// The transpose of a matrix: a view.
     #[getter(H)]
     fn adjoint_matrix(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        if self.t.rank() != 2 && self.t.rank() != 0 {
+        if self.held().rank() != 2 && self.held().rank() != 0 {
             return Err(PyRuntimeError::new_err(format!(
                 "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.",
-                self.t.rank()
+                self.held().rank()
             )));
         }
         self.all_reversed(py)
@@ -167,7 +167,7 @@ impl PyTensor {
             Some(d) => {
                 let d = int_or_ints(d)?;
                 if d.is_empty() {
-                    return Ok(self.like(self.t.clone()));
+                    return Ok(self.like(self.held().clone()));
                 }
                 self.run(py, |t| t.squeeze(&d))
             }
@@ -188,7 +188,7 @@ impl PyTensor {
 
     /// Expanded like another tensor: a view.
     fn expand_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.expand(&dims_of(&other.get().t)))
+        self.run(other.py(), |t| t.expand(&dims_of(&other.get().held())))
     }
 
     /// Expanded to a shape: a view.
@@ -209,30 +209,36 @@ impl PyTensor {
     #[pyo3(signature = (*dims))]
     fn tile(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
         let mut d = ints(dims)?;
-        while d.len() < self.t.rank() {
+        while d.len() < self.held().rank() {
             d.insert(0, 1);
         }
         self.run(dims.py(), |t| t.repeat(&d))
     }
 
-    /// Each element several times over.
-    #[pyo3(signature = (repeats, dim=None, *, output_size=None))]
+    /// Each element several times over; without `repeats`, each position as often as its element says.
+    #[pyo3(signature = (repeats=None, dim=None, *, output_size=None))]
     fn repeat_interleave(
         &self,
-        repeats: &Bound<'_, PyAny>,
+        py: Python<'_>,
+        repeats: Option<&Bound<'_, PyAny>>,
         dim: Option<i64>,
         output_size: Option<i64>,
     ) -> PyResult<PyTensor> {
-        let py = repeats.py();
         let _ = output_size;
         mark(py);
+        let Some(repeats) = repeats else {
+            let times = self.held();
+            return self.run(py, |_| {
+                repeat_by(&Tensor::arange(0.into(), (times.numel() as i64).into(), 1.into(), None)?, &times, 0)
+            });
+        };
         let source = match dim {
-            None => self.t.reshape(&[-1]).or_raise()?,
-            Some(_) => self.t.clone(),
+            None => self.held().reshape(&[-1]).or_raise()?,
+            Some(_) => self.held().clone(),
         };
         let d = dim.unwrap_or(0);
         if let Ok(r) = repeats.cast::<PyTensor>() {
-            let r = &r.get().t;
+            let r = &r.get().held();
             if r.numel() != 1 {
                 return repeat_by(&source, r, d).or_raise().map(|t| self.like(t));
             }
@@ -349,7 +355,7 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, Self>> {
         let _ = memory_format;
         let this = slf.get();
-        if this.t.is_contiguous() {
+        if this.held().is_contiguous() {
             return Ok(slf.clone());
         }
         Bound::new(slf.py(), this.run(slf.py(), |t| t.copied())?)

@@ -19,7 +19,7 @@ macro_rules! unary {
                 #[doc = concat!("In place: ", $doc)]
                 fn $inplace<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
                     mark(slf.py());
-                    slf.get().t.unary_(UnaryKind::$kind).or_raise()?;
+                    slf.get().held().unary_(UnaryKind::$kind).or_raise()?;
                     Ok(slf.clone())
                 }
             )*
@@ -112,7 +112,7 @@ impl PyTensor {
     #[pyo3(signature = (*, decimals=0))]
     fn round_<'py>(slf: &Bound<'py, Self>, decimals: i32) -> PyResult<Bound<'py, Self>> {
         let new = slf.get().round(slf.py(), decimals)?;
-        slf.get().t.write_result(&new.t).or_raise()?;
+        slf.get().held().write_result(&new.held()).or_raise()?;
         Ok(slf.clone())
     }
 

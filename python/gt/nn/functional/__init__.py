@@ -49,6 +49,7 @@ from gt.nn.functional._ctc_loss import ctc_loss
 from gt.nn.functional._distance import cosine_similarity, normalize, pairwise_distance, pdist
 from gt.nn.functional._dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from gt.nn.functional._embedding import embedding, embedding_bag, one_hot
+from gt.nn.functional._fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from gt.nn.functional._grid_sample import affine_grid, grid_sample
 from gt.nn.functional._interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
 from gt.nn.functional._layer_norm import layer_norm
@@ -145,6 +146,8 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",

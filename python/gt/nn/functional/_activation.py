@@ -221,7 +221,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     _floats_only("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return _core.where(input > lambd, input - lambd, _core.where(input < -lambd, input + lambd, 0.0))
+    # The product is zero inside, and a NaN stays one.
+    return _core.where(input > lambd, input - lambd, _core.where(input < -lambd, input + lambd, input * 0.0))
 
 
 def tanhshrink(input: Tensor) -> Tensor:

@@ -73,6 +73,7 @@ def _of_indices(
     _check_weight(weight, classes)
     counted = target != ignore_index
     index = _core.where(counted, target, 0)
+    index = _core.checked(index, (index < 0) | (index >= classes), "class_out_of_bounds")
     loss = -log_probabilities.gather(axis, index.unsqueeze(axis)).squeeze(axis)
     share = counted.to(log_probabilities.dtype)
     if weight is not None:

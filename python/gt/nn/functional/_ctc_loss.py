@@ -95,6 +95,7 @@ def ctc_loss(
             f"ctc_loss: log_probs {tuple(log_probs.shape)}, targets {tuple(targets.shape)}, {inputs.shape[0]} "
             f"input_lengths and {counts.shape[0]} target_lengths are not of one batch"
         )
+    inputs = _core.checked(inputs, (inputs < 0) | (inputs > log_probs.shape[0]), "length")
     loss = -_log_likelihood(log_probs, targets.long(), inputs, counts, blank)
     loss = _core.where(loss > -_IMPOSSIBLE / 2, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":

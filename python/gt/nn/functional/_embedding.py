@@ -89,12 +89,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         if tensor.numel() == 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        num_classes = int(tensor.max().item()) + 1
+        # At least one, so that a negative number is named as what is wrong.
+        num_classes = max(int(tensor.max().item()) + 1, 1)
     if num_classes < 1:
         raise RuntimeError(f"num_classes should be positive, got {num_classes}")
-    # Scattered rather than compared, so that a number that is no class is an error and not a row of zeros.
-    zeros = _core.zeros((*tensor.shape, num_classes), dtype=_core.int64)
-    return zeros.scatter(-1, tensor.unsqueeze(-1), 1)
+    hot = (tensor.unsqueeze(-1) == _core.arange(num_classes)).long()
+    return _core.checked(_core.checked(hot, tensor < 0, "negative_class"), tensor >= num_classes, "large_class")
 
 
 def embedding_bag(
@@ -134,6 +134,7 @@ def embedding_bag(
         bag = (_core.arange(flat.shape[0]).unsqueeze(1) >= offsets.unsqueeze(0)).sum(1) - 1
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    flat = _core.checked(flat, (flat < 0) | (flat >= weight.shape[0]), "position")
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     counted = _core.ones(flat.shape[0], dtype=weight.dtype)
     if padding_idx is not None:

@@ -11,27 +11,34 @@ from gt._core import Tensor
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Places (N, H, W, 2) that an affine map `theta` (N, 2, 3) sends the pixels of an image of `size` (N, C, H, W) to.
 
+    Of volumes (N, C, D, H, W) likewise: theta is (N, 3, 4) then, and the places are (N, D, H, W, 3).
+
     >>> identity = gt.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     >>> gt.nn.functional.affine_grid(identity, (1, 1, 1, 2), align_corners=True).flatten().tolist()
     [-1.0, 0.0, 1.0, 0.0]
     """
     shape = tuple(size)
-    if len(shape) != 4 or tuple(theta.shape) != (shape[0], 2, 3):
-        raise RuntimeError(
-            f"affine_grid takes theta (N, 2, 3) and size (N, C, H, W), got {tuple(theta.shape)} and {list(shape)}"
+    rank = len(shape) - 2
+    if rank not in (2, 3) or tuple(theta.shape) != (shape[0], rank, rank + 1):
+        raise ValueError(
+            "affine_grid takes theta (N, 2, 3) and size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), "
+            f"got {tuple(theta.shape)} and {list(shape)}"
         )
-    height, width = shape[2:]
+    extents = shape[2:]
 
-    def axis(count: int) -> Tensor:
+    def axis(dim: int) -> Tensor:
+        count = extents[dim]
         if count <= 1:
-            return _core.zeros(count, dtype=theta.dtype)
-        places = _core.linspace(-1, 1, count, dtype=theta.dtype)
-        return places if align_corners else places * ((count - 1) / count)
+            places = _core.zeros(count, dtype=theta.dtype)
+        else:
+            places = _core.linspace(-1, 1, count, dtype=theta.dtype)
+            places = places if align_corners else places * ((count - 1) / count)
+        return places.reshape([count if d == dim else 1 for d in range(rank)]).expand(extents)
 
-    x = axis(width).expand(height, width)
-    y = axis(height).unsqueeze(1).expand(height, width)
-    base = _core.stack([x, y, _core.ones(height, width, dtype=theta.dtype)], -1).reshape(1, height * width, 3)
-    return base.matmul(theta.transpose(1, 2)).reshape(shape[0], height, width, 2)
+    # The last axis is x: places are named the other way round.
+    axes = [axis(dim) for dim in reversed(range(rank))]
+    base = _core.stack([*axes, _core.ones(extents, dtype=theta.dtype)], -1).reshape(1, -1, rank + 1)
+    return base.matmul(theta.transpose(1, 2)).reshape(shape[0], *extents, rank)
 
 
 def _reflected(place: Tensor, low: float, high: float) -> Tensor:
@@ -60,14 +67,29 @@ def _kept_inside(pixel: Tensor, size: int, padding_mode: str, align_corners: boo
     return pixel if padding_mode == "zeros" else pixel.clamp(0, size - 1)
 
 
-def _looked_up(input: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Pixels at whole places; zero outside."""
-    batch, channels, height, width = input.shape
-    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    flat = y.clamp(0, height - 1) * width + x.clamp(0, width - 1)
+def _looked_up(input: Tensor, places: Sequence[Tensor]) -> Tensor:
+    """Pixels at whole places, of which the first is x; zero outside."""
+    batch, channels, *extents = input.shape
+    inside, flat = None, None
+    for place, size in zip(reversed(places), extents):
+        here = (place >= 0) & (place < size)
+        inside = here if inside is None else inside & here
+        kept = place.clamp(0, size - 1)
+        flat = kept if flat is None else flat * size + kept
+    assert inside is not None and flat is not None
     index = flat.long().reshape(batch, 1, -1).expand(batch, channels, -1)
-    found = input.reshape(batch, channels, height * width).gather(2, index)
-    return _core.where(inside.unsqueeze(1), found.reshape(batch, channels, *x.shape[1:]), 0.0)
+    found = input.reshape(batch, channels, -1).gather(2, index)
+    return _core.where(inside.unsqueeze(1), found.reshape(batch, channels, *flat.shape[1:]), 0.0)
+
+
+def _blended(input: Tensor, places: Sequence[Tensor], whole: list[Tensor]) -> Tensor:
+    """What lies between the neighbours of each place, along the last axes first; `whole` are those already chosen."""
+    if len(whole) == len(places):
+        return _looked_up(input, whole[::-1])
+    place = places[len(places) - 1 - len(whole)]
+    below = place.detach().floor()
+    share = (place - below).unsqueeze(1)
+    return _blended(input, places, [*whole, below]) * (1 - share) + _blended(input, places, [*whole, below + 1]) * share
 
 
 def grid_sample(
@@ -77,7 +99,9 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Values of images (N, C, H, W) at places (N, h, w, 2), which count from -1 to 1.
+    """Values of images (N, C, H, W) at places (N, h, w, 2), or of volumes (N, C, D, H, W) at places (N, d, h, w, 3).
+
+    Places count from -1 to 1 and are named x first.
 
     >>> image = gt.tensor([[[[1.0, 3.0]]]])
     >>> gt.nn.functional.grid_sample(image, gt.zeros(1, 1, 1, 2), align_corners=True)
@@ -91,24 +115,24 @@ def grid_sample(
         raise ValueError(
             f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: {padding_mode!r}"
         )
-    if input.dim() != 4 or grid.dim() != 4 or grid.shape[3] != 2 or grid.shape[0] != input.shape[0]:
+    rank = input.dim() - 2
+    if rank not in (2, 3) or grid.dim() != rank + 2 or grid.shape[-1] != rank or grid.shape[0] != input.shape[0]:
         raise RuntimeError(
-            "grid_sample(): expected an input (N, C, H, W) and a grid (N, h, w, 2), "
+            "grid_sample(): expected an input (N, C, H, W) and a grid (N, h, w, 2), or one dimension more of both, "
             f"but got {tuple(input.shape)} and {tuple(grid.shape)}"
         )
     if mode == "bicubic":
+        if rank != 2:
+            raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input")
         return _bicubic(input, grid, padding_mode, bool(align_corners))
-    x = _pixel(grid[..., 0], input.shape[3], padding_mode, bool(align_corners))
-    y = _pixel(grid[..., 1], input.shape[2], padding_mode, bool(align_corners))
+    places = [_pixel(grid[..., i], input.shape[-1 - i], padding_mode, bool(align_corners)) for i in range(rank)]
     if mode == "nearest":
-        found = _looked_up(input, x.detach().round(), y.detach().round())
+        found = _looked_up(input, [place.detach().round() for place in places])
+        if not grid.requires_grad:
+            return found
         # Steps have the gradient zero, but they have one.
-        return found + ((x - x.detach()) + (y - y.detach())).unsqueeze(1) * 0 if grid.requires_grad else found
-    left, top = x.detach().floor(), y.detach().floor()
-    right_share, low_share = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
-    above = _looked_up(input, left, top) * (1 - right_share) + _looked_up(input, left + 1, top) * right_share
-    below = _looked_up(input, left, top + 1) * (1 - right_share) + _looked_up(input, left + 1, top + 1) * right_share
-    return above * (1 - low_share) + below * low_share
+        return found + sum(place - place.detach() for place in places).unsqueeze(1) * 0  # type: ignore[union-attr]
+    return _blended(input, places, [])
 
 
 def _cubic_shares(t: Tensor) -> list[Tensor]:
@@ -136,7 +160,7 @@ def _bicubic(input: Tensor, grid: Tensor, padding_mode: str, align_corners: bool
     for row, share in zip(rows, down):
         line: Tensor | None = None
         for column, part in zip(columns, across):
-            term = _looked_up(input, column, row) * part
+            term = _looked_up(input, [column, row]) * part
             line = term if line is None else line + term
         assert line is not None
         total = line * share if total is None else total + line * share

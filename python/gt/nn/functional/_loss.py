@@ -132,7 +132,10 @@ def binary_cross_entropy(
             "the input's: convert it, target.to(input.dtype)"
         )
     loss = -(target * _log_at_least(input) + (1 - target) * _log_at_least(1 - input))
-    return reduced(loss if weight is None else loss * weight, reduction)
+    loss = reduced(loss if weight is None else loss * weight, reduction)
+    # Of the result, so that the ranges are looked at in the loop that computes it.
+    loss = _core.checked(loss, ~((input >= 0) & (input <= 1)), "probability")
+    return _core.checked(loss, ~((target >= 0) & (target <= 1)), "target")
 
 
 def binary_cross_entropy_with_logits(

@@ -189,6 +189,7 @@ def multi_margin_loss(
             f"inconsistent target size: input shape {tuple(input.shape)}, target shape {tuple(target.shape)}"
         )
     _check_classes(scores, input)
+    index = _core.checked(index, (index < 0) | (index >= scores.shape[1]), "target_out_of_range")
     right = scores.gather(1, index.unsqueeze(1))
     loss = (margin - right + scores).clamp(min=0)
     if p == 2:
@@ -221,6 +222,7 @@ def multilabel_margin_loss(
     classes = scores.shape[1]
     listed = (labels < 0).long().cumsum(1) == 0
     index = _core.where(listed, labels, 0)
+    index = _core.checked(index, index >= classes, "target_out_of_range")
     is_right = ((index.unsqueeze(2) == _core.arange(classes)) & listed.unsqueeze(2)).any(1)
     right = scores.gather(1, index).unsqueeze(2)
     lack = (1 - (right - scores.unsqueeze(1))).clamp(min=0)

@@ -37,7 +37,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode not in _EDGES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None and value != 0:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     limit = {1: (2, 3), 2: (3, 4), 3: (4, 5)}.get(len(sides), ())
     if input.dim() not in limit:
         raise NotImplementedError(

@@ -170,25 +170,24 @@ class Module(WalkMixin, StateMixin):
     # Changing every tensor.
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-        """Replaces every parameter, gradient and buffer by what `fn` makes of it; shared ones stay shared."""
-        made: dict[int, Any] = {}
+        """Makes every parameter, gradient and buffer what `fn` makes of it; parameters stay the objects they are."""
+        # What a name stood for is kept, so that its id is not given to another meanwhile.
+        changed: dict[int, tuple[Tensor, Tensor]] = {}
         modules = self.modules() if recurse else (self,)
         with no_grad():
             for module in modules:
                 own = module.__dict__
                 for name in module._parameter_names:
-                    old = own[name]
-                    if old is not None:
-                        if id(old) not in made:
-                            # The old one is kept beside, so that its id is not given to another meanwhile.
-                            made[id(old)] = (old, _changed_parameter(old, fn))
-                        own[name] = made[id(old)][1]
+                    parameter = own[name]
+                    if parameter is not None and id(parameter) not in changed:
+                        changed[id(parameter)] = (parameter, parameter)
+                        _changed_parameter(parameter, fn)
                 for name in module._buffer_names:
                     old = own[name]
                     if old is not None:
-                        if id(old) not in made:
-                            made[id(old)] = (old, _changed_buffer(old, fn))
-                        own[name] = made[id(old)][1]
+                        if id(old) not in changed:
+                            changed[id(old)] = (old, _changed_buffer(old, fn))
+                        own[name] = changed[id(old)][1]
         return self
 
     def apply(self, fn: Callable[[Module], None]) -> Module:
@@ -350,23 +349,16 @@ def _names_a_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return kwargs.get("dtype") is not None or any(isinstance(a, (_core.dtype, Tensor)) for a in args)
 
 
-def _changed_parameter(old: Parameter, fn: Callable[[Tensor], Tensor]) -> Parameter:
-    data = old.detach()
+def _changed_parameter(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
+    """Changes a parameter in its place: an optimizer that holds it goes on training it."""
+    data = parameter.detach()
     new = fn(data)
-    if new is data:
-        return old
-    if new.dtype == old.dtype and new.shape == old.shape:
-        # The same object, so that an optimizer that holds it goes on training it.
-        old.data = new
-        if old.grad is not None:
-            old.grad.data = fn(old.grad.detach())
-        return old
-    # Not by calling the class: a subclass may have a constructor of its own.
-    made = Parameter.__new__(type(old), new, old.requires_grad)
-    made.__dict__.update(old.__dict__)
-    if old.grad is not None:
-        made.grad = fn(old.grad.detach())
-    return made
+    if new is not data:
+        # An alias less, so that the old elements are freed with the assignment.
+        del data
+        parameter.data = new
+        if parameter.grad is not None:
+            parameter.grad.data = fn(parameter.grad.detach())
 
 
 def _changed_buffer(old: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:

@@ -1,0 +1,192 @@
+//! What clients say.
+
+use gt_net::protocol::{FromServer, Refusal, Resume, ToServer, ToWorker, WorkerInfo, decode};
+use gt_net::{Connection, NetError, Secret};
+
+use crate::acks::Acks;
+use crate::admission::reason_of;
+use crate::backlog::Backlog;
+use crate::core::{Core, Role};
+use crate::session::{Link, Session, send};
+use crate::turnstile::ConnectionId;
+
+/// The longest name of a client that is shown.
+const MAX_NAME_CHARS: usize = 128;
+
+impl Core {
+    pub(crate) fn hello(
+        &mut self,
+        id: ConnectionId,
+        connection: &Connection,
+        name: String,
+        variables: Vec<(String, String)>,
+        wanted_workers: u32,
+        resume: Option<Resume>,
+    ) {
+        let entered = match resume {
+            Some(resume) => self.resume(id, connection, &resume).map(|()| (resume.session, Some(resume.losses))),
+            None => self.open_session(id, connection, name, variables, wanted_workers).map(|session| (session, None)),
+        };
+        match entered {
+            Ok((session, resumed)) => {
+                self.admit_client(connection);
+                self.set_role(id, Role::Client(session));
+                self.welcome(session, resumed);
+            }
+            Err(why) => self.refuse_client(id, connection, why),
+        }
+    }
+
+    fn open_session(
+        &mut self,
+        id: ConnectionId,
+        connection: &Connection,
+        name: String,
+        variables: Vec<(String, String)>,
+        wanted_workers: u32,
+    ) -> Result<u64, Refusal> {
+        if self.sessions.len() >= self.config.max_sessions {
+            return Err(Refusal::Sessions { most: self.config.max_sessions as u64 });
+        }
+        let secret = Secret::random().map_err(|e| Refusal::Malformed { reason: e.to_string() })?;
+        let session = self.next_session;
+        self.next_session += 1;
+        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
+        self.config.log.line(format_args!("session {session}: opened by {} ({name})", connection.peer().address));
+        self.sessions.insert(
+            session,
+            Session {
+                secret,
+                name,
+                variables,
+                wanted_workers,
+                since: self.clock.now(),
+                link: Link::Up(id, connection.clone()),
+                home: None,
+                home_from: 0,
+                backlog: Backlog::default(),
+                acks: Acks::new(),
+                in_turns: false,
+                losses_forgotten: 0,
+                losses: Vec::new(),
+                lost: None,
+                needed: None,
+                instrs_received: 0,
+                instrs_executed: 0,
+            },
+        );
+        // Its home hears of it before its client does, and so before that comes with data.
+        self.settle(session);
+        Ok(session)
+    }
+
+    /// Whoever knows the secret is the session's client, also while its old connection still looks open.
+    fn resume(&mut self, id: ConnectionId, connection: &Connection, resume: &Resume) -> Result<(), Refusal> {
+        let session = self.sessions.get_mut(&resume.session).filter(|s| s.secret.matches(&resume.secret));
+        let session = session.ok_or(Refusal::UnknownSession {})?;
+        let before = std::mem::replace(&mut session.link, Link::Up(id, connection.clone()));
+        self.config.log.line(format_args!("session {}: resumed by {}", resume.session, connection.peer().address));
+        if let Link::Up(old, old_connection) = before {
+            self.let_go(old, &old_connection);
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, id: u64, resumed: Option<u64>) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        session.tell(&FromServer::Welcome {
+            session: id,
+            secret: session.secret.as_bytes().into(),
+            workers: self.workers_for(session),
+            home: session.home,
+            received: session.backlog.received(),
+            credits_instrs: self.config.credits_instrs,
+            credits_bytes: self.config.credits_bytes,
+        });
+        let Some(told) = resumed else { return };
+        let missed = session.losses_after(told);
+        for loss in missed {
+            session.tell(&FromServer::WorkerLost { worker: loss.worker.clone(), reason: loss.reason.clone() });
+        }
+        // Without a loss, Welcome has said where the session lives.
+        if !missed.is_empty()
+            && let Some(home) = session.home.and_then(|index| self.workers.get(&index))
+        {
+            session.tell(&FromServer::Home { worker: home.info.clone(), from: session.home_from });
+        }
+        if let Some(digest) = session.needed {
+            session.tell(&FromServer::NeedTemplate { digest });
+        }
+        self.ack_now(id);
+    }
+
+    /// The workers that a client hears of: its home first of all, and no more than it wants.
+    fn workers_for(&self, session: &Session) -> Vec<WorkerInfo> {
+        let most = if session.wanted_workers == 0 { usize::MAX } else { session.wanted_workers as usize };
+        let up = self.workers.iter().filter(|(_, worker)| worker.link.is_up());
+        let (home, others): (Vec<_>, Vec<_>) = up.partition(|(index, _)| session.home == Some(**index));
+        let mut seen: Vec<WorkerInfo> =
+            home.into_iter().chain(others).take(most).map(|(_, worker)| worker.info.clone()).collect();
+        seen.sort_by_key(|info| info.index);
+        seen
+    }
+
+    pub(crate) fn client_message(&mut self, session: u64, head: &[u8]) {
+        match decode::<ToServer<'_>>(head) {
+            Ok(ToServer::Stream { seq, instrs, bytes, message }) => {
+                if let Err(why) = self.stream(session, seq, instrs, bytes, message) {
+                    self.refuse_session(session, why);
+                }
+            }
+            Ok(ToServer::Goodbye {}) => self.close_session(session, "it said goodbye"),
+            Ok(ToServer::Hello { .. } | ToServer::Observe { .. }) => {
+                let reason = "Hello and Observe come first and once".to_string();
+                self.refuse_session(session, Refusal::Malformed { reason });
+            }
+            Err(error) => self.refuse_session(session, Refusal::Malformed { reason: reason_of(error) }),
+        }
+    }
+
+    /// Ends a session that cannot go on, and says why.
+    pub(crate) fn refuse_session(&mut self, session: u64, why: Refusal) {
+        if let Some(connection) = self.sessions.get(&session).and_then(|s| s.link.connection()) {
+            let _ = send(connection, &FromServer::Refused { why: why.clone() });
+        }
+        self.close_session(session, &why.to_string());
+    }
+
+    pub(crate) fn close_session(&mut self, id: u64, why: &str) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        self.config.log.line(format_args!("session {id}: closed: {why}"));
+        if let Some(home) = session.home.and_then(|index| self.workers.get_mut(&index))
+            && home.sessions.remove(&id)
+            && let Some(connection) = home.link.connection()
+        {
+            // A worker that returns hears of it then: it says which sessions it holds.
+            let _ = send(connection, &ToWorker::Close { session: id });
+        }
+        if let Link::Up(connection_id, connection) = session.link {
+            self.let_go(connection_id, &connection);
+        }
+    }
+
+    pub(crate) fn client_gone(
+        &mut self,
+        id: u64,
+        connection_id: ConnectionId,
+        connection: &Connection,
+        why: &NetError,
+    ) {
+        let leases = self.config.leases;
+        let lease = if connection.is_same_host() { leases.same_host } else { leases.client };
+        let Some(session) = self.sessions.get_mut(&id).filter(|s| s.link.is_by(connection_id)) else { return };
+        if lease.is_zero() {
+            self.close_session(id, &why.to_string());
+            return;
+        }
+        let until = self.clock.now() + lease;
+        session.link = Link::Away { until, why: why.to_string() };
+        self.config.log.line(format_args!("session {id}: away: {why}"));
+        self.look_again(until);
+    }
+}

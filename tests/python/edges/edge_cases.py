@@ -1,0 +1,35 @@
+"""Programs at the edges of the surface, by family; see `programs.py` for what a program is."""
+
+import edge_cases_autograd
+import edge_cases_calls
+import edge_cases_checks
+import edge_cases_handles
+import edge_cases_layers
+import edge_cases_linear
+import edge_cases_mixed
+import edge_cases_optimizers
+import edge_cases_shapes
+import edge_cases_tensors
+import edge_cases_training
+
+FAMILIES = [
+    edge_cases_autograd,
+    edge_cases_calls,
+    edge_cases_checks,
+    edge_cases_handles,
+    edge_cases_layers,
+    edge_cases_linear,
+    edge_cases_mixed,
+    edge_cases_optimizers,
+    edge_cases_shapes,
+    edge_cases_tensors,
+    edge_cases_training,
+]
+
+
+def programs(family) -> list[tuple[str, str]]:
+    """The programs of a family, one a line; `\\n` stands for a line end. Each is its own name."""
+    lines = [
+        line.replace("\\n", "\n") for line in family.CASES.strip().splitlines() if line and not line.startswith("#")
+    ]
+    return [(line, line) for line in lines]

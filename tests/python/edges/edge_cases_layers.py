@@ -1,0 +1,21 @@
+"""Layers that are seldom used: adaptive softmax, fractional pooling."""
+
+# Programs are one line each, however long.
+CASES = r"""
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7])\nfor p in m.parameters():\n    T.nn.init.ones_(p); p.data.mul_(T.arange(p.numel()).view(p.shape) * .01)\nx = T.arange(24.).view(3, 8) * .1; o = m(x, T.tensor([1, 5, 11])); r = o.output, o.loss, m.log_prob(x), m.predict(x), list(m.state_dict()), repr(m)
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], head_bias=True)\nfor p in m.parameters():\n    T.nn.init.ones_(p); p.data.mul_(T.arange(p.numel()).view(p.shape) * .01)\nx = (T.arange(24.).view(3, 8) * .1).requires_grad_(); m(x, T.tensor([1, 5, 2])).loss.backward(); r = x.grad, m.head.weight.grad
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7]); m(T.ones(2, 8), T.tensor([1, 12])).loss.item()
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7]); r = m(T.ones(8), T.tensor(1)).output.shape
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7]); m(T.ones(2, 8), T.tensor([1]))
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 12])
+m = T.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [])
+r = T.nn.functional.fractional_max_pool2d(T.arange(49.).view(1, 1, 7, 7), 2, output_size=3, _random_samples=T.tensor([[[.3, .7]]]), return_indices=True)
+r = T.nn.functional.fractional_max_pool2d(T.arange(56.).sin().view(1, 1, 7, 8), (2, 3), output_ratio=(.5, .6), _random_samples=T.tensor([[[.3, .7]]]), return_indices=True)
+r = T.nn.functional.fractional_max_pool3d(T.arange(7. * 6 * 5).sin().view(1, 1, 7, 6, 5), 2, output_size=(3, 2, 4), _random_samples=T.tensor([[[.3, .7, .1]]]), return_indices=True)
+r = T.nn.FractionalMaxPool2d(3, output_size=(2, 3))(T.ones(2, 3, 8, 8)).shape, repr(T.nn.FractionalMaxPool2d(3, output_ratio=.5))
+r = T.nn.FractionalMaxPool2d(3)
+r = T.nn.FractionalMaxPool2d(3, output_size=2, output_ratio=.5)
+r = T.nn.FractionalMaxPool2d(3, output_ratio=1.5)
+r = T.nn.functional.fractional_max_pool2d(T.ones(1, 1, 4, 4), 4, output_size=3)
+x = T.arange(49.).sin().view(1, 1, 7, 7).requires_grad_(); T.nn.functional.fractional_max_pool2d(x, 2, output_size=3, _random_samples=T.tensor([[[.3, .7]]])).sum().backward(); r = x.grad
+"""
