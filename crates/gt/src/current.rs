@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use gt_client::remote::Remote;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
+use gt_ir::TensorId;
 use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
 
@@ -74,6 +75,20 @@ fn remote() -> Option<Arc<Remote>> {
     }
 }
 
+/// The names of the values the session holds.
+pub(crate) fn values() -> Vec<TensorId> {
+    match &*CURRENT.lock() {
+        Some(Current::Embedded(session)) => session.values(),
+        Some(Current::Remote(remote)) => remote.values(),
+        None => Vec::new(),
+    }
+}
+
+/// How many workers the session's server has, if it has a server.
+pub(crate) fn remote_workers() -> Option<usize> {
+    remote().map(|r| r.workers().len())
+}
+
 /// Whether the session is one with a server.
 pub(crate) fn is_remote() -> bool {
     remote().is_some()
@@ -86,7 +101,7 @@ pub(crate) fn is_remote() -> bool {
 pub fn stats() -> Result<Vec<WorkerStats>> {
     if let Some(remote) = remote() {
         let text = session::blocking(|| remote.stats(&session::interrupted)).map_err(session::wait_error)?;
-        let stats = WorkerStats::from_text(&text).map_err(|e| Error::State(format!("the worker's statistics: {e}")))?;
+        let stats = WorkerStats::from_json(&text).map_err(|e| Error::State(format!("the worker's statistics: {e}")))?;
         return Ok(vec![stats]);
     }
     Ok(embedded_session().map(|s| vec![s.worker().stats()]).unwrap_or_default())

@@ -14,14 +14,18 @@
 mod config;
 mod current;
 mod embedded;
+mod group;
 mod memory_limit;
 mod server;
+mod serving;
 mod threads;
 
 pub use config::{Backend, Compile, Config, session_config};
 pub use current::{empty_cache, install, memory, on_start, shutdown, stats};
+pub use group::{gpu_workers, worker_count};
 pub use gt_client::*;
 pub use gt_engine_cpu::profile;
 pub use gt_worker::{Memory, WorkerStats};
 pub use server::{ConnectOptions, connect, disconnect};
+pub use serving::{Device, serve};
 pub use threads::{num_threads, set_num_threads};

@@ -8,12 +8,12 @@ use gt_client::remote::{Network, Options, Remote};
 use gt_client::session::{self, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_ir::ops::Upload;
-use gt_ir::{Bytes, Instr, Payload, SiteId, Window};
+use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
 use gt_net::{Address, ClientTls, Io};
-use gt_worker::SessionHandle;
 
 use crate::config::{self, Config};
 use crate::current::{self, Current};
+use crate::group;
 
 /// How a server is reached, beyond its address.
 #[derive(Clone, Debug)]
@@ -52,8 +52,15 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
         synchronize()?;
     }
     let (new, opened) = open(&config, address, options)?;
-    if let Some(old) = current::embedded_session() {
-        carry_over(&old, &*new.link)?;
+    move_to(new, opened)?;
+    group::end();
+    Ok(())
+}
+
+/// Makes a new session the process's own, with every value of the old one.
+pub(crate) fn move_to(new: Session, opened: Current) -> Result<()> {
+    if let Some(old) = session::running() {
+        carry_over(&*old.link, &current::values(), &*new.link)?;
     }
     let old = current::take();
     session::replace(Some(new));
@@ -76,6 +83,7 @@ pub fn disconnect() -> Result<()> {
         let old = current::take();
         session::replace(None);
         end(old);
+        group::end();
     }
     done
 }
@@ -146,8 +154,8 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
 }
 
 /// Sends every value of one session to another, under the name it has.
-fn carry_over(from: &SessionHandle, to: &dyn Link) -> Result<()> {
-    for id in from.values() {
+fn carry_over(from: &dyn Link, ids: &[TensorId], to: &dyn Link) -> Result<()> {
+    for &id in ids {
         let read = session::blocking(|| from.read(id, &session::interrupted));
         // A poisoned value stays behind: whoever reads it learns that it is gone.
         let Ok(value) = read else { continue };

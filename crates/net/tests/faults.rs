@@ -29,7 +29,7 @@ fn victim(unix: bool) -> Victim {
     let limits = Limits {
         max_head_bytes: 1000,
         max_body_bytes: 10_000_000,
-        handshake_timeout: Duration::from_millis(300),
+        handshake_timeout: Duration::from_secs(1),
         ..Limits::default()
     };
     let listener =

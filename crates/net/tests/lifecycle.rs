@@ -33,7 +33,7 @@ fn connecting_to_nothing_is_a_quick_and_clear_error() {
         let started = Instant::now();
         let error =
             io.connect(&address.parse().unwrap(), None, Limits::default(), keeper().0, PATIENCE, &no).unwrap_err();
-        assert!(started.elapsed() < Duration::from_secs(5), "{address}: {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "{address}: {:?}", started.elapsed());
         assert!(matches!(error, NetError::Unreachable { .. }), "{address}: {error:?}");
         error.to_string()
     };
@@ -56,7 +56,7 @@ fn connecting_obeys_its_timeout_and_its_cancel() {
     let cancel = || started.elapsed() > Duration::from_millis(100);
     let error = io.connect(&address, None, Limits::default(), keeper().0, PATIENCE, &cancel).unwrap_err();
     assert_eq!(error, NetError::Interrupted);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn plan(random: u64) -> (Option<usize>, bool) {
         3 => Some(random as usize / 8 % 3_000_000),
         _ => None,
     };
-    (len, random / 1024 % 2 == 0)
+    (len, (random / 1024).is_multiple_of(2))
 }
 
 fn seed_of(thread: u8, n: u32) -> u64 {

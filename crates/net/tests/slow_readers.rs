@@ -85,7 +85,7 @@ fn a_lent_body_is_given_up_when_its_sender_says_so() {
         let started = Instant::now();
         let given_up = ends.a.write_body(b"never whole", &body, &|| started.elapsed() > Duration::from_millis(40));
         assert_eq!(given_up, Err(NetError::Interrupted), "{transport:?}");
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(15));
         open.send(()).unwrap();
         // The connection goes on, and the message that was given up does not come.
         ends.a.write_body(b"whole", &body, &no).unwrap();
@@ -117,7 +117,7 @@ fn a_side_that_never_reads_does_not_hold_the_process() {
         let (reader, writer) = ends.io.take().unwrap();
         let started = Instant::now();
         drop(writer);
-        assert!(started.elapsed() < Duration::from_secs(3), "{transport:?}: {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "{transport:?}: {:?}", started.elapsed());
         assert_eq!(ends.at_a.closed(), NetError::ClosedHere);
         open.send(()).unwrap();
         drop(reader);
@@ -128,13 +128,13 @@ fn a_side_that_never_reads_does_not_hold_the_process() {
 fn a_silent_side_is_noticed() {
     for transport in SOCKETS {
         let (ends, open) = connect_to_slow_reader(transport, Limits::default());
-        let limits = Limits { idle_timeout: Some(Duration::from_millis(200)), ..Limits::default() };
+        let limits = Limits { idle_timeout: Some(Duration::from_millis(400)), ..Limits::default() };
         ends.a.set_limits(limits);
         assert!(matches!(ends.at_a.closed(), NetError::Silent { .. }), "{transport:?}");
         open.send(()).unwrap();
         // A side that only has nothing to say answers pings, and stays.
         let idle = connect(transport, limits);
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(1000));
         idle.a.send(b"still here").unwrap();
         assert_eq!(idle.at_b.message().0, b"still here", "{transport:?}");
     }

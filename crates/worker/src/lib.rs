@@ -37,7 +37,6 @@ mod session_handle;
 mod shared;
 mod sink;
 mod stats;
-mod stats_text;
 mod table;
 mod turns;
 mod waits;

@@ -61,6 +61,18 @@ impl Live {
         failure
     }
 
+    /// The names of all values, ascending.
+    pub fn values(&self) -> Vec<TensorId> {
+        let mut ids: Vec<TensorId> = self.sites.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// What was said when values were lost last.
+    pub fn last_loss(&self) -> Option<&Failure> {
+        self.failures.last()
+    }
+
     /// Why a value is lost, if it is.
     pub fn lost(&self, id: TensorId) -> Option<Failure> {
         self.lost.get(&id).map(|&which| self.failures[which].clone())

@@ -30,6 +30,8 @@ use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
 
+/// How long a lost server is looked for before the session is given up: waits end within five seconds.
+const GIVE_UP: Duration = Duration::from_secs(4);
 /// How often a waiting thread asks whether it should give up.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
@@ -103,6 +105,11 @@ impl Remote {
     pub fn workers(&self) -> Vec<String> {
         let state = self.shared.state.lock();
         state.workers.iter().map(|w| w.id.clone()).collect()
+    }
+
+    /// The names of the values it holds, ascending.
+    pub fn values(&self) -> Vec<TensorId> {
+        self.shared.state.lock().live.values()
     }
 
     /// What the worker has done for this session, as it tells it.

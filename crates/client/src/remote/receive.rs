@@ -1,13 +1,14 @@
 //! What arrives, on the I/O thread: it takes the state's lock for a moment, and never sends.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
 use gt_net::protocol::{DataReply, FromServer, ReadAnswer, decode};
 use gt_net::{Connection, NetError, Receiver};
 
-use super::Shared;
 use super::state::Answer;
+use super::{GIVE_UP, Shared};
 
 /// Takes what the server says. Weak: a link that is gone has nothing to hear.
 pub(super) struct FromControl(pub Weak<Shared>);
@@ -45,6 +46,7 @@ impl FromControl {
                 state.home = Some(worker);
                 state.data = None;
                 state.attach = true;
+                state.refused_since = None;
             }
             FromServer::Status { .. } => {}
         }
@@ -99,7 +101,15 @@ impl Receiver for FromData {
                             )),
                         }
                     }
-                    ReadAnswer::Failed { failure } => Answer::Failed(failure),
+                    ReadAnswer::Failed { mut failure } => {
+                        // The worker knows that a value was lost; the lines that made it are known here.
+                        if failure.kind == FailureKind::WorkerLost
+                            && let Some(told) = state.live.last_loss()
+                        {
+                            failure.message.clone_from(&told.message);
+                        }
+                        Answer::Failed(failure)
+                    }
                     ReadAnswer::Done {} => Answer::Done,
                     ReadAnswer::Stats { json } => Answer::Stats(json),
                 };
@@ -110,8 +120,15 @@ impl Receiver for FromData {
                 // What was on its way when the last connection broke goes out again; a worker that has it drops it.
                 state.attach = false;
                 state.resend_uploads = true;
+                state.refused_since = None;
             }
-            Ok(DataReply::Refused { reason }) => state.end(lost(format!("a worker refused this session: {reason}"))),
+            Ok(DataReply::Refused { reason }) => {
+                // A worker that is leaving says so too; the server will name another one.
+                let since = *state.refused_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > GIVE_UP {
+                    state.end(lost(format!("a worker refused this session: {reason}")));
+                }
+            }
             Ok(DataReply::Echo { .. }) => {}
             Err(_) => from.close(),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId};
 use gt_net::protocol::{ToServer, WorkerInfo, encode};
@@ -63,6 +64,8 @@ pub(super) struct State {
     pub attach: bool,
     /// The data connection is a new one.
     pub resend_uploads: bool,
+    /// Since when the worker refuses the session.
+    pub refused_since: Option<Instant>,
 }
 
 /// Why a session that was closed on purpose answers nothing.
@@ -91,6 +94,7 @@ impl State {
             uploads: Vec::new(),
             wanted_templates: Vec::new(),
             resend_uploads: false,
+            refused_since: None,
             resend: false,
             attach: false,
         }

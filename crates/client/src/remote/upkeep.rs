@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 use gt_ir::{Failure, FailureKind};
 use gt_net::protocol::{DataRequest, Resume, StreamMessage, ToServer, encode};
 
-use super::Shared;
 use super::receive::{FromControl, FromData};
 use super::state::State;
+use super::{GIVE_UP, Shared};
 use crate::link::WaitError;
 
-/// How long a lost server is looked for before the session is given up: waits end within five seconds.
-const GIVE_UP: Duration = Duration::from_secs(4);
 /// The pause after a connection that could not be opened.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long lanes must rest before what they recorded is sent.
@@ -175,6 +173,9 @@ fn attach(shared: &Arc<Shared>) {
         let state = shared.state.lock();
         state.has_ended() || state.home.as_ref().is_none_or(|home| home.id != worker.id)
     };
+    if shared.state.lock().refused_since.is_some() {
+        std::thread::sleep(AGAIN);
+    }
     let connected = shared.dialer.data(&worker, receiver, GIVE_UP, &moved_on);
     let asked = connected.and_then(|c| c.send(&encode(&DataRequest::Attach { session, secret: &secret })));
     if asked.is_err() {

@@ -8,7 +8,7 @@ use gt_ir::Bytes;
 use gt_net::{Address, ClientTls, Connection, Identity, Io, Limits, Listener, NetError, Receiver, ServerTls, pair};
 
 /// No test waits longer for one thing.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a receiver was told.
 pub enum Event {

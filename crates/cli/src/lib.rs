@@ -1,0 +1,88 @@
+//! The `gt` command: one file a command.
+//!
+//! A library as well as a binary, as the Python package has the same command: it calls [`main`] from its extension and says
+//! how a worker is started there.
+//!
+//! CLI-1: what a user can mend ends with one line on stderr that says how, and exit code 1; wrong arguments with 2, as
+//!        everywhere; an interrupted server drains and ends with 0.
+//! CLI-2: stdout has what was asked for; warnings and mistakes go to stderr.
+
+mod children;
+mod log_lines;
+mod reach;
+mod server;
+mod size;
+mod status;
+mod table;
+mod worker;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use worker::{Backend, WorkerOptions};
+
+/// What the program that has this command provides.
+pub struct Host {
+    /// What starts a worker, without its arguments: `gt worker`, or `python -m gt.worker`.
+    pub worker_command: Vec<OsString>,
+    /// Serves as a worker until it ends; none where no engine is built in.
+    pub serve_worker: Option<fn(WorkerOptions) -> anyhow::Result<()>>,
+}
+
+impl Host {
+    /// This executable, run again.
+    ///
+    /// # Errors
+    /// When the system does not say which file it is.
+    pub fn this_executable() -> std::io::Result<Host> {
+        let worker_command = vec![std::env::current_exe()?.into_os_string(), "worker".into()];
+        Ok(Host { worker_command, serve_worker: None })
+    }
+}
+
+/// GT: one script drives, many devices execute.
+///
+/// Start a server, workers wherever there are devices, and connect from scripts:
+///
+///   gt server -p 9000 --workers 1
+///   gt worker --host 10.0.0.1 -p 9000
+///   python -c 'import gt; gt.connect("10.0.0.1:9000")'
+#[derive(Parser)]
+#[command(name = "gt", version, verbatim_doc_comment)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Server(server::ServerArgs),
+    Worker(worker::WorkerArgs),
+    Status(status::StatusArgs),
+}
+
+/// Runs the command that `args` say, the program's name first.
+pub fn main(args: impl IntoIterator<Item = OsString>, host: &Host) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(args) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version come this way too. Where they cannot be printed, nobody is there to read.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let done = match arguments.command {
+        Command::Server(args) => server::run(args, host),
+        Command::Worker(args) => worker::run(args, host),
+        Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gt: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `gt status`.
+
+use std::io::Write;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use gt_dispatcher::Status;
+use gt_net::protocol::{FromServer, ToServer, decode, encode};
+use gt_net::{Connection, Io, Limits, NetError, Receiver};
+
+use crate::reach::ReachArgs;
+use crate::{size, table};
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Show a server, its workers and its sessions.
+#[derive(Args, Debug)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+
+    /// Print JSON, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let json = ask(&args.reach)?;
+    if args.json {
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    let status = Status::from_json(&json).context("the server is of another version; --json prints what it says")?;
+    show(&status, out)?;
+    Ok(())
+}
+
+/// Waits for one message.
+struct Ask(Sender<Result<FromServer, NetError>>);
+
+impl Receiver for Ask {
+    fn message(&mut self, _: &Connection, head: &[u8], _: Option<gt_ir::Bytes>) {
+        let _ = self.0.send(decode(head));
+    }
+    fn closed(&mut self, _: &Connection, why: &NetError) {
+        let _ = self.0.send(Err(why.clone()));
+    }
+}
+
+fn ask(reach: &ReachArgs) -> anyhow::Result<String> {
+    let io = Io::start("gt-status")?;
+    let address = reach.unix().unwrap_or_else(|| reach.tcp());
+    let tls = reach.tls()?.filter(|_| address == reach.tcp());
+    let (put, answers) = channel();
+    let connected = io.connect(&address, tls.as_ref(), Limits::default(), Box::new(Ask(put)), PATIENCE, &|| false);
+    let connection = connected.map_err(|error| match error {
+        NetError::Unreachable { .. } => {
+            anyhow!("no server: {error}. Start one with: gt server -p {}", reach.port)
+        }
+        NetError::NotGt { .. } | NetError::Closed | NetError::Lost { .. } if reach.fingerprint.is_none() => {
+            anyhow!("{address} does not answer as a GT server: {error}. If it uses TLS, give its --fingerprint")
+        }
+        other => anyhow!("{address}: {other}"),
+    })?;
+    let token = reach.token()?;
+    connection.send(&encode(&ToServer::Observe { token: token.as_ref().map_or(&[], |t| t.as_bytes()) }))?;
+    match answers.recv_timeout(PATIENCE) {
+        Ok(Ok(FromServer::Status { json })) => Ok(json),
+        Ok(Ok(FromServer::Refused { why })) => bail!("{address}: {why}"),
+        Ok(Ok(_)) => bail!("{address} answered something else than it was asked"),
+        Ok(Err(error)) => bail!("{address}: {error}"),
+        Err(_) => bail!("{address} did not answer within {PATIENCE:?}"),
+    }
+}
+
+fn show(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
+    let server = &status.server;
+    writeln!(
+        out,
+        "gt server {} at {}, up {}, {} waiting",
+        server.version,
+        server.addresses.join(" and "),
+        duration(server.uptime_s),
+        size::show(server.held_bytes)
+    )?;
+    writeln!(out)?;
+    match status.workers.is_empty() {
+        true => writeln!(out, "no workers: start one with gt worker")?,
+        false => {
+            let titles = ["WORKER", "STATE", "ENGINE", "THREADS", "MEMORY", "LIMIT", "BUSY", "SESSIONS", "UP", "HOST"];
+            let rows: Vec<Vec<String>> = status
+                .workers
+                .iter()
+                .map(|w| {
+                    vec![
+                        w.id.clone(),
+                        w.state.clone(),
+                        w.engine.clone(),
+                        w.threads.to_string(),
+                        size::show(w.live_bytes),
+                        size::show(w.memory_limit),
+                        format!("{:.0}%", w.busy * 100.0),
+                        w.sessions.to_string(),
+                        duration(w.age_s),
+                        w.host.chars().take(12).collect(),
+                    ]
+                })
+                .collect();
+            table::write(out, &titles, &rows)?;
+        }
+    }
+    writeln!(out)?;
+    if status.sessions.is_empty() {
+        return writeln!(out, "no sessions");
+    }
+    let titles = ["SESSION", "STATE", "HOME", "AGE", "INSTRUCTIONS", "EXECUTED", "WAITING", "CLIENT"];
+    let rows: Vec<Vec<String>> = status
+        .sessions
+        .iter()
+        .map(|s| {
+            vec![
+                s.id.to_string(),
+                s.state.clone(),
+                s.home.clone().unwrap_or_else(|| "-".to_string()),
+                duration(s.age_s),
+                s.instructions_received.to_string(),
+                s.instructions_executed.to_string(),
+                size::show(s.held_bytes),
+                s.name.clone(),
+            ]
+        })
+        .collect();
+    table::write(out, &titles, &rows)
+}
+
+fn duration(seconds: f64) -> String {
+    let s = seconds.max(0.0) as u64;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m {}s", s / 60, s % 60),
+        3600..86400 => format!("{}h {}m", s / 3600, s / 60 % 60),
+        _ => format!("{}d {}h", s / 86400, s / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_have_two_parts_at_most() {
+        for (seconds, text) in [(0.4, "0s"), (61.0, "1m 1s"), (7260.0, "2h 1m"), (90_000.0, "1d 1h"), (-1.0, "0s")] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}
