@@ -74,7 +74,7 @@ pub struct ServeConfig {
     pub socket_directory: Option<PathBuf>,
     /// How long sessions are kept while the server is gone.
     pub lease: Duration,
-    /// A connection that is silent for so long is lost.
+    /// A connection over a network that is silent for so long is lost.
     pub idle_timeout: Duration,
     /// What is held at most.
     pub held: HeldLimits,

@@ -54,7 +54,7 @@ impl FromServer {
     fn joined(&self, host: &Host, from: &Connection, id: String, secret: Box<[u8]>, peer_secret: &[u8]) {
         if !self.shown.is_empty() && self.shown != secret {
             // A server that never knew this worker knows none of its sessions.
-            host.close_all("the server does not know this session any more");
+            host.close_all();
         }
         let peer_secret = Some(Secret::from_bytes(peer_secret)).filter(|secret| !secret.as_bytes().is_empty());
         host.around().group.joined(from, Standing { secret, peer_secret, id });

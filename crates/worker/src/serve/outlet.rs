@@ -2,8 +2,11 @@
 //!
 //! OUTLET-1: answers leave in the order they were given, or wait in that order; with a body they may be overtaken on the way.
 //! OUTLET-2: what waits is bounded; a client that takes nothing loses its session, not the worker's memory.
+//! OUTLET-3: a network may lose what was sent, and nobody acks answers. So the last ones are kept for a while and go out
+//! again on the next connection; a client drops what it has. One too large to be kept goes as a failure: no wait is for ever.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
 use gt_net::protocol::{DataReply, ReadAnswer, encode};
@@ -17,9 +20,22 @@ const IN_HEAD_BYTES: usize = 64 << 10;
 /// What an answer takes besides its bytes.
 const OVERHEAD_BYTES: usize = 128;
 
+/// How long, how many and how much of what was sent is kept for another connection.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+const KEPT_ANSWERS: usize = 256;
+const KEPT_BYTES: usize = 64 << 20;
+
 struct Waiting {
+    request: u64,
     head: Vec<u8>,
     body: Option<Bytes>,
+}
+
+/// An answer that was sent over a network.
+struct Sent {
+    request: u64,
+    answer: Option<Waiting>,
+    since: Instant,
 }
 
 impl Waiting {
@@ -46,6 +62,44 @@ struct State {
     overfull: bool,
     /// Questions without an answer.
     owed: u64,
+    /// What the network may have lost (OUTLET-3).
+    sent: VecDeque<Sent>,
+    sent_bytes: usize,
+}
+
+impl State {
+    fn keep(&mut self, answer: Waiting) {
+        let (request, len_bytes) = (answer.request, answer.len_bytes());
+        let kept = self.sent_bytes + len_bytes <= KEPT_BYTES;
+        if kept {
+            self.sent_bytes += len_bytes;
+        }
+        self.sent.push_back(Sent { request, answer: kept.then_some(answer), since: Instant::now() });
+        while self.sent.len() > KEPT_ANSWERS {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(Sent { answer: Some(answer), .. }) = self.sent.pop_front() {
+            self.sent_bytes -= answer.len_bytes();
+        }
+    }
+
+    /// Sends again what the last connection may have lost.
+    fn send_again(&self, connection: &Connection) {
+        for Sent { request, answer, .. } in &self.sent {
+            let _ = match answer {
+                Some(answer) => answer.send(connection),
+                None => {
+                    let message = "the connection was lost while the value was on its way: read it again";
+                    let failure = Failure::new(FailureKind::WorkerLost, message);
+                    let answer = ReadAnswer::Failed { failure };
+                    connection.send(&encode(&DataReply::Answer { request: *request, answer }))
+                }
+            };
+        }
+    }
 }
 
 /// One session's way out.
@@ -68,6 +122,7 @@ impl Outlet {
         };
         // Told under the lock, so that it comes before any answer.
         let _ = connection.send(&encode(&DataReply::Attached {}));
+        state.send_again(connection);
         flush(&mut state);
         drop(state);
         if let Some(old) = old.filter(|old| !old.is_same(connection)) {
@@ -83,9 +138,13 @@ impl Outlet {
         }
     }
 
-    /// Tries again what had no room.
+    /// Tries again what had no room, and forgets what has surely come.
     pub(super) fn flush(&self) {
-        flush(&mut self.state.lock());
+        let mut state = self.state.lock();
+        flush(&mut state);
+        while state.sent.front().is_some_and(|sent| sent.since.elapsed() > KEPT_FOR) {
+            state.forget_oldest();
+        }
     }
 
     /// A question was asked, and will be answered.
@@ -123,7 +182,7 @@ impl Outlet {
 
     /// Gives an answer.
     pub(super) fn answer(&self, request: u64, answer: ReadAnswer<'_>, body: Option<Bytes>) {
-        let waiting = Waiting { head: encode(&DataReply::Answer { request, answer }), body };
+        let waiting = Waiting { request, head: encode(&DataReply::Answer { request, answer }), body };
         let mut state = self.state.lock();
         state.owed = state.owed.saturating_sub(1);
         if state.closed || state.overfull {
@@ -146,7 +205,8 @@ impl Outlet {
         let mut state = self.state.lock();
         state.closed = true;
         state.waiting.clear();
-        state.waiting_bytes = 0;
+        state.sent.clear();
+        (state.waiting_bytes, state.sent_bytes) = (0, 0);
         let connection = state.connection.take();
         drop(state);
         if let Some(connection) = connection {
@@ -159,9 +219,12 @@ impl Outlet {
 }
 
 fn flush(state: &mut State) {
-    let State { connection: Some(connection), waiting, waiting_bytes, .. } = state else { return };
-    while let Some(next) = waiting.pop_front_if(|next| next.send(connection).is_ok()) {
-        *waiting_bytes -= next.len_bytes();
+    let Some(connection) = state.connection.clone() else { return };
+    while let Some(answer) = state.waiting.pop_front_if(|next| next.send(&connection).is_ok()) {
+        state.waiting_bytes -= answer.len_bytes();
+        if !connection.is_same_host() {
+            state.keep(answer);
+        }
     }
 }
 

@@ -44,9 +44,7 @@ impl Service {
         let couriers = Couriers::new(io.clone(), config.held.transfer_bytes, config.lease);
         let around =
             Surroundings { group: Arc::new(Group::default()), couriers: Arc::new(couriers), held: config.held };
-        let idle_timeout = Some(config.idle_timeout);
-        let limits = Limits { idle_timeout, ..Limits::default() };
-        let host = Arc::new(Host::new(worker, config.settings.clone(), around, limits));
+        let host = Arc::new(Host::new(worker, config.settings.clone(), around, config.idle_timeout));
         let (listeners, info) = listen(&io, &host, device, &config)?;
         let news = Arc::new(News::default());
         let joiner = Joiner { io: io.clone(), host: host.clone(), config, info: info.clone(), news: news.clone() };
@@ -101,7 +99,7 @@ impl Service {
             group.say(&FromWorker::Goodbye {});
             connection.close();
         }
-        self.host.close_all("the worker is shutting down");
+        self.host.close_all();
         self.listeners.clear();
         self.host.around().couriers.stop();
         // Sends what was taken, for a bounded time.
