@@ -1,0 +1,35 @@
+"""What samples of PyTorch's own operator tests found."""
+
+# Programs are one line each, however long.
+CASES = r"""
+r = T.arange(6.).view(3, 2).gather(0, T.tensor([[0, 2]], dtype=T.int32)), T.zeros(3, 2).scatter(0, T.tensor([[0, 2]], dtype=T.int32), 1.)
+r = T.ones(2, 3).gather(0, T.zeros(1, 1))
+r = T.addmm(T.ones(2, 2, dtype=T.int64), T.ones(2, 2, dtype=T.int64), T.ones(2, 2, dtype=T.int64), beta=3, alpha=2), T.addcmul(T.ones(2, dtype=T.int64), T.ones(2, dtype=T.int64), T.ones(2, dtype=T.int64), value=3), T.addmv(T.ones(2, dtype=T.int64), T.ones(2, 2, dtype=T.int64), T.ones(2, dtype=T.int64), beta=2, alpha=3), T.baddbmm(T.ones(1, 2, 2, dtype=T.int64), T.ones(1, 2, 2, dtype=T.int64), T.ones(1, 2, 2, dtype=T.int64), beta=2)
+r = T.cov(T.tensor([[1., 2., 4.]])), T.corrcoef(T.tensor([[1., 2., 4.]])), T.cov(T.tensor([1., 2., 4.]))
+r = T.cov(T.ones(2, 3), fweights=T.ones(3))
+r = T.diff(T.arange(3), n=0, prepend=T.tensor([5])), T.diff(T.arange(3), n=1, prepend=T.tensor([5]))
+r = T.diff(T.arange(3), n=-1)
+r = T.tensordot(T.ones(1, 1, 1), T.ones(2, 1, 2), dims=((0, 1), (2, 0)))
+r = T.linspace(4.3, -3, 5, dtype=T.int64), T.logspace(1, 0, 2, dtype=T.int64), T.logspace(0, 3, 4, dtype=T.int64), T.logspace(-2, 2, 5, 2.)
+r = T.hstack([])
+r = T.vstack(())
+r = T.dstack([])
+r = T.dsplit(T.ones(5), 1)
+r = T.hsplit(T.ones(5), 2)
+r = T.vsplit(T.ones(4), 2)
+r = T.hsplit(T.arange(4), 2), T.vsplit(T.eye(2), 2), T.hsplit(T.arange(5), (1, 3))
+r = T.rot90(T.ones(5))
+r = T.rot90(T.ones(2, 2), dims=(1, 1))
+r = T.rot90(T.ones(2, 2), dims=(0,))
+r = T.renorm(T.tensor(1.), 2, 0, 1.)
+r = T.isclose(T.ones(1), T.ones(1), rtol=-1)
+r = T.isclose(T.ones(1), T.ones(1), atol=-1)
+r = T.gradient(T.arange(3.), spacing=None)
+r = T.gradient(T.ones(3, 3), dim=(1, 1))
+A = T.tensor([[4., 1.], [1., 3.]], requires_grad=True); (T.linalg.cholesky(A) * T.arange(4.).view(2, 2)).sum().backward(); r = A.grad
+r = T.fmax(T.tensor([1.]), 2)
+r = T.gcd(T.tensor([4]), 2)
+r = T.hypot(3., T.tensor([4.]))
+r = T.logaddexp(T.tensor([1.]), 2)
+r = T.nn.functional.conv1d(T.ones(1, 1, 4, dtype=T.int64), T.ones(1, 1, 2, dtype=T.int64), T.ones(1, dtype=T.float64))
+"""
