@@ -25,8 +25,8 @@ def connect(
 ) -> None:
     """Uses the workers of the server at `address` (`host:port`) from now on. Tensors that exist are carried over.
 
-    Beyond loopback a server asks for a `token` (or `GT_TOKEN`), and `fingerprint`, which it prints when it starts, makes
-    the connection encrypted and sure of whom it talks to. Raises `ConnectionError` when nothing answers within `timeout`
+    Beyond loopback a server asks for a `token` (or `GT_TOKEN`), and `fingerprint`, which `gt server --tls` prints, makes
+    every connection encrypted and sure of whom it talks to; `host:port#fingerprint`, also in `GT_ADDRESS`, says the same. Raises `ConnectionError` when nothing answers within `timeout`
     seconds or the server refuses; the session stays as it was then.
 
     >>> try:

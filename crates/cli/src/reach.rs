@@ -34,7 +34,8 @@ impl ReachArgs {
 
     /// Where it is for processes of this user on its host, if it may be this one.
     pub(crate) fn unix(&self) -> Option<Address> {
-        let local = self.tcp().is_local();
+        // Who names a certificate wants TLS, which the socket of a host has no need for.
+        let local = self.tcp().is_local() && self.fingerprint.is_none();
         local.then(|| gt_net::server_socket(self.port).ok()).flatten().filter(|path| path.exists()).map(Address::Unix)
     }
 

@@ -109,16 +109,19 @@ fn io() -> Result<Io> {
 /// Opens a session with a server.
 pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> Result<(Session, Current)> {
     let wrong = |e: gt_net::NetError| Error::Value(e.to_string());
+    // `host:port#fingerprint` is an address that is sure of whom it names.
+    let (address, named) = address.split_once('#').map_or((address, None), |(a, f)| (a, Some(f.to_string())));
+    let fingerprint = options.fingerprint.clone().or(named);
     let address: Address = address.parse().map_err(wrong)?;
     let mut addresses = vec![address.clone()];
     if let Address::Tcp { port, .. } = &address
         && address.is_local()
-        && options.fingerprint.is_none()
+        && fingerprint.is_none()
         && let Ok(path) = gt_net::server_socket(*port)
     {
         addresses.insert(0, Address::Unix(path));
     }
-    let tls = match &options.fingerprint {
+    let tls = match &fingerprint {
         Some(text) => Some(ClientTls::pinned(text.parse().map_err(wrong)?).map_err(wrong)?),
         None => None,
     };
