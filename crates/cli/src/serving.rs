@@ -1,6 +1,7 @@
 //! A worker that serves until it is told to end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -23,6 +24,9 @@ pub(crate) fn serve(options: WorkerOptions) -> anyhow::Result<()> {
         Backend::Cuda => bail!("this build of GT has no CUDA engine; use --backend auto or cpu"),
     };
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // Not a second SIGTERM: at a terminal, Ctrl-C reaches this worker itself and again from the server that started it.
+    let ending = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, ending.clone())?;
     let device = gt::Device {
         backend,
         threads: options.threads.map(|n| n as usize),
@@ -41,6 +45,7 @@ pub(crate) fn serve(options: WorkerOptions) -> anyhow::Result<()> {
             bail!(error);
         }
         if signals.pending().next().is_some() {
+            ending.store(true, Ordering::SeqCst);
             service.stop(DRAIN);
             return Ok(());
         }
