@@ -227,7 +227,7 @@ fn cut_foreign(id: TensorId) -> Result<()> {
             if unsent {
                 lane.cut(Cut::Foreign)
             } else {
-                drop(lane.sending.lock());
+                drop(session::lock(&lane.sending));
                 Ok(())
             }
         }
@@ -349,7 +349,7 @@ impl Lane {
 
     fn cut(&self, cut: Cut) -> Result<()> {
         let Some(session) = session::running() else { return Ok(()) };
-        let _in_order = self.sending.lock();
+        let _in_order = session::lock(&self.sending);
         let Some(window) = self.take(cut) else { return Ok(()) };
         if let Some(print) = session.debug {
             let what = if window.eager { "early" } else { "whole" };

@@ -3,13 +3,14 @@
 //! SESSION-1: after a fork the child's session is unusable; every call but a drop reports it.
 //! SESSION-2: a session that was replaced is kept to the end of the process, since other threads may be inside its calls.
 //!            There are few of them, and their links are closed.
+//! SESSION-3: a lock that is held during a wait is taken with [`lock`], so that nobody waits for it with Python's own in hand.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gt_ir::Failure;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Failed, Result};
 use crate::link::{Link, WaitError};
@@ -110,7 +111,7 @@ pub fn running() -> Option<&'static Session> {
 
 #[cold]
 fn start() -> Result<&'static Session> {
-    let _one_at_a_time = STARTING.lock();
+    let _one_at_a_time = lock(&STARTING);
     if let Some(session) = current() {
         return Ok(session);
     }
@@ -123,7 +124,7 @@ fn start() -> Result<&'static Session> {
 /// Makes another session the process's own, or none. What lanes recorded has to be sent before, and nothing may be recorded
 /// meanwhile: ids of the old session mean nothing to the new one unless their values were carried over.
 pub fn replace(session: Option<Session>) {
-    let _one_at_a_time = STARTING.lock();
+    let _one_at_a_time = lock(&STARTING);
     set(session.map(|s| &*Box::leak(Box::new(s))));
 }
 
@@ -137,6 +138,12 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
         }
     });
     out.expect("the wait hook runs its closure")
+}
+
+/// Takes a lock that others hold while they wait: whoever has Python's lock meanwhile would keep them from ever waking up.
+#[inline]
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.try_lock().unwrap_or_else(|| blocking(|| mutex.lock()))
 }
 
 /// Whether the user wants waits to end.

@@ -86,6 +86,56 @@ def test_threads_of_one_script(shared: Cluster, server: Server):
     assert shared.run(program, server.address) == "right\n"
 
 
+def test_threads_whose_first_ops_came_at_once_waited_for_each_other_for_ever(shared: Cluster, server: Server):
+    """The one that opened the session waited for Python's lock, and the other one, which had it, for the session."""
+    program = """
+        import gt, sys, threading
+        sys.setswitchinterval(1e-5)
+        start = threading.Barrier(4)
+        def work():
+            start.wait()
+            gt.ones(3).sum().item()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        print("all")
+    """
+    for _ in range(3):
+        assert shared.run(program, server.address) == "all\n"
+
+
+def test_a_thread_that_used_what_a_waiting_thread_had_made_stopped_both(cluster: Cluster):
+    """One has no credits left and waits for a worker; another one uses its tensors and has to wait for it."""
+    server = cluster.server()
+    client = cluster.client(
+        """
+        import gt, threading, time
+        made = [gt.zeros(4)]
+        done = threading.Event()
+        def run_ahead():
+            for i in range(80_000):
+                made[0] = made[0] + 1
+            done.set()
+        def look_on():
+            while not done.is_set():
+                made[0] * 2
+        threads = [threading.Thread(target=t) for t in (run_ahead, look_on)]
+        print("started", flush=True)
+        for t in threads: t.start()
+        while not done.is_set():
+            print("alive", flush=True)
+            time.sleep(0.2)
+        for t in threads: t.join()
+        print(made[0].tolist(), flush=True)
+        """,
+        server.address,
+    )
+    client.wait_for("started")
+    time.sleep(3)
+    cluster.worker(server.port)
+    assert client.succeeded(within=60).splitlines()[-1] == "[80000.0, 80000.0, 80000.0, 80000.0]"
+
+
 def test_a_forked_child_raises_and_its_parent_goes_on(shared: Cluster, server: Server):
     program = """
         import gt, os, sys, gc
