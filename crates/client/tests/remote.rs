@@ -200,6 +200,16 @@ fn a_lost_worker_names_lines_and_the_session_goes_on() {
 }
 
 #[test]
+fn a_worker_that_was_lost_while_it_was_dialed_kept_the_next_one_from_being_dialed() {
+    let server = Server::new();
+    server.0.lock().moves_while_dialed = true;
+    let remote = server.open();
+    eventually("the move", || remote.workers() == ["worker_1"]);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    assert_eq!(remote.read(TensorId(77), &|| Instant::now() > deadline).unwrap().bytes, [77]);
+}
+
+#[test]
 fn a_lost_server_ends_every_wait_within_five_seconds() {
     let server = Server::new();
     let remote = Arc::new(server.open());

@@ -13,8 +13,11 @@ use super::{GIVE_UP, Shared};
 /// Takes what the server says. Weak: a link that is gone has nothing to hear.
 pub(super) struct FromControl(pub Weak<Shared>);
 
-/// Takes what the worker says.
-pub(super) struct FromData(pub Weak<Shared>);
+/// Takes what a worker says.
+pub(super) struct FromData {
+    pub shared: Weak<Shared>,
+    pub worker: String,
+}
 
 fn lost(reason: impl ToString) -> Failure {
     Failure::new(FailureKind::WorkerLost, reason.to_string())
@@ -94,8 +97,9 @@ impl Receiver for FromControl {
 
 impl Receiver for FromData {
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
-        let Some(shared) = self.0.upgrade() else { return from.close() };
+        let Some(shared) = self.shared.upgrade() else { return from.close() };
         let mut state = shared.state.lock();
+        let is_home = state.home.as_ref().is_some_and(|home| home.id == self.worker);
         match decode::<DataReply<'_>>(head) {
             Ok(DataReply::Answer { request, answer }) => {
                 let answer = match answer {
@@ -127,6 +131,8 @@ impl Receiver for FromData {
                 };
                 state.answer(request, answer);
             }
+            // The session has moved since it asked.
+            Ok(DataReply::Attached {} | DataReply::Refused { .. }) if !is_home => from.close(),
             Ok(DataReply::Attached {}) => {
                 state.data = Some(from.clone());
                 // What was on its way when the last connection broke goes out again; a worker that has it drops it.
@@ -151,7 +157,7 @@ impl Receiver for FromData {
     }
 
     fn closed(&mut self, from: &Connection, _: &NetError) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.state.lock();
         if state.data.as_ref().is_none_or(|c| c.is_same(from)) {
             state.data = None;

@@ -185,7 +185,8 @@ fn attach(shared: &Arc<Shared>) {
         let (Some(home), Some((session, secret))) = (&state.home, &state.session) else { return };
         (home.clone(), *session, secret.clone())
     };
-    let receiver = || Box::new(FromData(Arc::downgrade(shared))) as Box<dyn Receiver>;
+    let receiver =
+        || Box::new(FromData { shared: Arc::downgrade(shared), worker: worker.id.clone() }) as Box<dyn Receiver>;
     let moved_on = || {
         let state = shared.state.lock();
         state.has_ended() || state.control.is_none() || state.home.as_ref().is_none_or(|home| home.id != worker.id)
@@ -197,8 +198,11 @@ fn attach(shared: &Arc<Shared>) {
     let asked = connected.and_then(|c| c.send(&encode(&DataRequest::Attach { session, secret: &secret })));
     let Err(error) = asked else { return };
     let mut state = shared.state.lock();
-    state.attach = state.home.as_ref().is_some_and(|home| home.id == worker.id);
-    if !state.attach || state.has_ended() || state.control.is_none() {
+    if state.home.as_ref().is_none_or(|home| home.id != worker.id) {
+        return; // it has moved meanwhile, and `attach` says so already
+    }
+    state.attach = true;
+    if state.has_ended() || state.control.is_none() {
         return;
     }
     let since = *state.unreached_since.get_or_insert_with(Instant::now);

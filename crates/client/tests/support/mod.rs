@@ -31,6 +31,8 @@ pub struct Fake {
     pub silent: bool,
     /// Nobody is there any more.
     pub gone: bool,
+    /// The first data connection fails, and meanwhile the session moves to another worker.
+    pub moves_while_dialed: bool,
     pub refuses: Option<Refusal>,
     pub credits: (u64, u64),
 }
@@ -123,6 +125,11 @@ impl Dialer for Server {
         _: Duration,
         _: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError> {
+        if std::mem::take(&mut self.0.lock().moves_while_dialed) {
+            self.say(FromServer::WorkerLost { worker: "worker_0".into(), reason: "it was killed".into() });
+            self.say(FromServer::Home { worker: WorkerInfo { id: "worker_1".into(), ..info() }, from: 0 });
+            return Err(NetError::Unreachable { address: "worker_0".into(), reason: "it is gone".into() });
+        }
         let (client, _) = pair(receiver(), Box::new(Data(self.clone())));
         Ok(client)
     }
