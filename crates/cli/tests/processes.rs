@@ -94,6 +94,13 @@ fn a_program_runs_in_processes_that_are_killed_and_come_back() {
     assert_eq!(value(&x).unwrap(), 180_000.0);
     assert_eq!(status(&port)["sessions"][0]["home"], "worker_0");
 
+    // A window of many payloads, each too small to travel apart, is one long message.
+    let ty = Tensor::full(&[12_000], 1.0, None).unwrap().read().unwrap().ty;
+    let parts: Vec<Tensor> =
+        (0..250).map(|_| Tensor::from_bytes(ty.clone(), vec![0u8; 48_000].into()).unwrap()).collect();
+    let sum = parts.iter().try_fold(Tensor::full(&[12_000], 1.0, None).unwrap(), |sum, part| sum.add(part)).unwrap();
+    assert_eq!(value(&sum).unwrap(), 12_000.0);
+
     // Another joins; the first is killed; the session goes on with the second.
     let mut second = start(&["worker", "-p", &port, "--id", "second", "--threads", "1", "--memory-limit", "1GiB"]);
     let ready = first_line(second.0.stderr.take().unwrap());
@@ -106,12 +113,12 @@ fn a_program_runs_in_processes_that_are_killed_and_come_back() {
     let y = Tensor::full(&[3], 4.0, None).unwrap();
     assert_eq!(value(&y).unwrap(), 12.0);
 
+    gt::disconnect().unwrap();
     // A worker that is asked to end says goodbye and ends well.
     signal(second.0.id(), Signal::TERM);
     assert_eq!(second.0.wait().unwrap().code(), Some(0));
     until("it has left", || workers(&port).is_empty());
 
-    gt::disconnect().ok();
     signal(server.0.id(), Signal::TERM);
     assert_eq!(server.0.wait().unwrap().code(), Some(0));
     drop(server);
