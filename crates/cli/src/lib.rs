@@ -11,6 +11,7 @@ mod children;
 mod log_lines;
 mod reach;
 mod server;
+mod serving;
 mod size;
 mod status;
 mod table;
@@ -27,8 +28,6 @@ pub use worker::{Backend, WorkerOptions};
 pub struct Host {
     /// What starts a worker, without its arguments: `gt worker`, or `python -m gt.worker`.
     pub worker_command: Vec<OsString>,
-    /// Serves as a worker until it ends; none where no engine is built in.
-    pub serve_worker: Option<fn(WorkerOptions) -> anyhow::Result<()>>,
 }
 
 impl Host {
@@ -38,7 +37,7 @@ impl Host {
     /// When the system does not say which file it is.
     pub fn this_executable() -> std::io::Result<Host> {
         let worker_command = vec![std::env::current_exe()?.into_os_string(), "worker".into()];
-        Ok(Host { worker_command, serve_worker: None })
+        Ok(Host { worker_command })
     }
 }
 
@@ -65,24 +64,29 @@ enum Command {
 
 /// Runs the command that `args` say, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>, host: &Host) -> ExitCode {
+    ExitCode::from(run(args, host))
+}
+
+/// As [`main`], for programs that end by themselves: the exit code as a number.
+pub fn run(args: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
     let arguments = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version come this way too. Where they cannot be printed, nobody is there to read.
             let _ = error.print();
-            return ExitCode::from(error.exit_code() as u8);
+            return error.exit_code() as u8;
         }
     };
     let done = match arguments.command {
         Command::Server(args) => server::run(args, host),
-        Command::Worker(args) => worker::run(args, host),
+        Command::Worker(args) => worker::run(args),
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             eprintln!("gt: {error:#}");
-            ExitCode::FAILURE
+            1
         }
     }
 }

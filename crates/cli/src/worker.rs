@@ -1,11 +1,11 @@
 //! `gt worker`.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use gt_net::{Address, ClientTls, Secret};
 
-use crate::Host;
 use crate::reach::ReachArgs;
+use crate::serving;
 
 /// What computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,13 +77,10 @@ pub struct WorkerOptions {
     pub listen_host: Option<String>,
 }
 
-pub(crate) fn run(args: WorkerArgs, host: &Host) -> anyhow::Result<()> {
-    let Some(serve) = host.serve_worker else {
-        bail!("this gt was built without engines and cannot be a worker; the Python package's gt can");
-    };
+pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
     let options = read(args)?;
     let server = options.server.to_string();
-    serve(options).with_context(|| format!("worker for {server}"))
+    serving::serve(options).with_context(|| format!("worker for {server}"))
 }
 
 fn read(args: WorkerArgs) -> anyhow::Result<WorkerOptions> {

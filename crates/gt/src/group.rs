@@ -47,8 +47,7 @@ impl Group {
             memory_limit: Some((config.memory_limit / n as u64).to_string()),
             debug: config.debug_worker,
         };
-        let mut group =
-            Group { workers: Vec::new(), dispatcher, _timer: timer, _listener: listener, _io: io, address };
+        let mut group = Group { workers: Vec::new(), dispatcher, _timer: timer, _listener: listener, _io: io, address };
         for i in 0..n {
             let mut serving = ServeConfig::new(group.address.clone(), Arc::new(crate::config::session_config));
             serving.id = format!("worker_{i}");
