@@ -345,6 +345,13 @@ fn values_move_from_worker_to_worker() {
         assert!(matches!(&answers[0], (2, Answer::Value(v)) if floats(v) == [-4.0, -4.0]), "{answers:?}");
         assert!(matches!(&answers[1], (3, Answer::Failed(f)) if f.kind == FailureKind::Internal), "{answers:?}");
         assert!(matches!(&answers[2], (4, Answer::Value(v)) if v.bytes.is_empty()), "{answers:?}");
+        // Nor does anybody wait for the value of a session that is not there any more.
+        to.control.open(8);
+        wait_until(|| to.service.sessions() == [8, 9]);
+        from.control.tell(&ToWorker::Move { session: 8, id: TensorId(1), to: target.clone(), generation: 3 });
+        to.control.tell(&ToWorker::Expect { session: 8, id: TensorId(1), generation: 3 });
+        to.control.read(8, 0, 1, 1);
+        assert_eq!(to.attach(8).failure(1).kind, FailureKind::WorkerLost);
         // An older generation is not taken; the newer one is.
         expect(2, 5);
         to.control.send(9, 6, &window(&["%70 = unary(%2) kind=neg"], &[], &[]));
