@@ -6,14 +6,14 @@ from gt import _core
 
 
 def gpu_workers(n: int) -> None:
-    """Asks for `n` workers. One, embedded in this process, is what there is so far; more is refused.
+    """Gives the session `n` workers: GPUs where there are any, else the CPU's cores in equal parts.
+
+    Called again, as a scaling loop does, it re-forms the group; tensors are carried over. Connected to a server, it asks
+    for `n` of the server's workers and raises `ValueError` if there are fewer.
 
     >>> gt.gpu_workers(1)
     """
-    if n < 1:
-        raise ValueError(f"gpu_workers needs at least one worker, got {n}")
-    if n > 1:
-        raise NotImplementedError(f"gpu_workers({n}): more than one worker in a session is not supported yet; use 1")
+    _core.gpu_workers(n)
 
 
 def connect(
@@ -25,8 +25,8 @@ def connect(
 ) -> None:
     """Uses the workers of the server at `address` (`host:port`) from now on. Tensors that exist are carried over.
 
-    Beyond loopback a server asks for a `token` (or `GT_TOKEN`), and `fingerprint`, which it prints when it starts, makes
-    the connection encrypted and sure of whom it talks to. Raises `ConnectionError` when nothing answers within `timeout`
+    Beyond loopback a server asks for a `token` (or `GT_TOKEN`), and `fingerprint`, which `gt server --tls` prints, makes
+    every connection encrypted and sure of whom it talks to; `host:port#fingerprint`, also in `GT_ADDRESS`, says the same. Raises `ConnectionError` when nothing answers within `timeout`
     seconds or the server refuses; the session stays as it was then.
 
     >>> try:

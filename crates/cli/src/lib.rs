@@ -54,12 +54,17 @@ enum Command {
 /// Runs the command that `args` say, the program's name first. `worker_command` is what starts a worker, without its
 /// arguments: `gt worker`, or `python -m gt.worker`.
 pub fn main(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]) -> ExitCode {
+    ExitCode::from(run(args, worker_command))
+}
+
+/// As [`main`], for programs that end by themselves: the exit code as a number.
+pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]) -> u8 {
     let arguments = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version come this way too. Where they cannot be printed, nobody is there to read.
             let _ = error.print();
-            return ExitCode::from(error.exit_code() as u8);
+            return error.exit_code() as u8;
         }
     };
     let done = match arguments.command {
@@ -68,10 +73,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             eprintln!("gt: {error:#}");
-            ExitCode::FAILURE
+            1
         }
     }
 }

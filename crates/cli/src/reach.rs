@@ -34,7 +34,8 @@ impl ReachArgs {
 
     /// Where it listens for processes of this user on its host, if that may be this one.
     pub(crate) fn unix(&self) -> Option<Address> {
-        let is_local = self.tcp().is_local();
+        // Who names a certificate wants TLS, which the socket of a host has no need for.
+        let is_local = self.tcp().is_local() && self.fingerprint.is_none();
         is_local.then(|| gt_net::server_socket(self.port).ok()).flatten().map(Address::Unix)
     }
 

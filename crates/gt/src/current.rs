@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use gt_client::remote::Remote;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
+use gt_ir::TensorId;
 use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
 
@@ -72,6 +73,20 @@ fn remote() -> Option<Arc<Remote>> {
         Some(Current::Remote(remote)) => Some(remote.clone()),
         Some(Current::Embedded(_)) | None => None,
     }
+}
+
+/// The names of the values the session holds.
+pub(crate) fn values() -> Vec<TensorId> {
+    match &*CURRENT.lock() {
+        Some(Current::Embedded(session)) => session.values(),
+        Some(Current::Remote(remote)) => remote.values(),
+        None => Vec::new(),
+    }
+}
+
+/// How many workers the session's server has, if it has a server.
+pub(crate) fn remote_workers() -> Option<usize> {
+    remote().map(|r| r.workers().len())
 }
 
 /// Whether the session is one with a server.

@@ -14,6 +14,7 @@
 mod config;
 mod current;
 mod embedded;
+mod group;
 mod memory_limit;
 mod server;
 mod serving;
@@ -21,6 +22,7 @@ mod threads;
 
 pub use config::{Backend, Compile, Config, session_config};
 pub use current::{empty_cache, install, memory, on_start, shutdown, stats};
+pub use group::{gpu_workers, worker_count};
 pub use gt_client::*;
 pub use gt_engine_cpu::profile;
 pub use gt_worker::{Memory, WorkerStats};

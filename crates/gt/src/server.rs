@@ -8,12 +8,12 @@ use gt_client::remote::{Network, Options, Remote};
 use gt_client::session::{self, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_ir::ops::Upload;
-use gt_ir::{Bytes, Instr, Payload, SiteId, Window};
+use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
 use gt_net::{Address, ClientTls, Io};
-use gt_worker::SessionHandle;
 
 use crate::config::{self, Config};
 use crate::current::{self, Current};
+use crate::group;
 
 /// How a server is reached, beyond its address.
 #[derive(Clone, Debug)]
@@ -52,8 +52,15 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
         synchronize()?;
     }
     let (new, opened) = open(&config, address, options)?;
-    if let Some(old) = current::embedded_session() {
-        carry_over(&old, &*new.link)?;
+    move_to(new, opened)?;
+    group::end();
+    Ok(())
+}
+
+/// Makes a new session the process's own, with every value of the old one.
+pub(crate) fn move_to(new: Session, opened: Current) -> Result<()> {
+    if let Some(old) = session::running() {
+        carry_over(&*old.link, &current::values(), &*new.link)?;
     }
     let old = current::take();
     session::replace(Some(new));
@@ -76,6 +83,7 @@ pub fn disconnect() -> Result<()> {
         let old = current::take();
         session::replace(None);
         end(old);
+        group::end();
     }
     done
 }
@@ -101,16 +109,19 @@ fn io() -> Result<Io> {
 /// Opens a session with a server.
 pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> Result<(Session, Current)> {
     let wrong = |e: gt_net::NetError| Error::Value(e.to_string());
+    // `host:port#fingerprint` is an address that is sure of whom it names.
+    let (address, named) = address.split_once('#').map_or((address, None), |(a, f)| (a, Some(f.to_string())));
+    let fingerprint = options.fingerprint.clone().or(named);
     let address: Address = address.parse().map_err(wrong)?;
     let mut addresses = vec![address.clone()];
     if let Address::Tcp { port, .. } = &address
         && address.is_local()
-        && options.fingerprint.is_none()
+        && fingerprint.is_none()
         && let Ok(path) = gt_net::server_socket(*port)
     {
         addresses.insert(0, Address::Unix(path));
     }
-    let tls = match &options.fingerprint {
+    let tls = match &fingerprint {
         Some(text) => Some(ClientTls::pinned(text.parse().map_err(wrong)?).map_err(wrong)?),
         None => None,
     };
@@ -146,8 +157,8 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
 }
 
 /// Sends every value of one session to another, under the name it has.
-fn carry_over(from: &SessionHandle, to: &dyn Link) -> Result<()> {
-    for id in from.values() {
+fn carry_over(from: &dyn Link, ids: &[TensorId], to: &dyn Link) -> Result<()> {
+    for &id in ids {
         let read = session::blocking(|| from.read(id, &session::interrupted));
         // A poisoned value stays behind: whoever reads it learns that it is gone.
         let Ok(value) = read else { continue };

@@ -21,6 +21,18 @@ pub enum FailureKind {
     Internal,
 }
 
+impl FailureKind {
+    /// Every kind.
+    pub const ALL: [FailureKind; 6] = [
+        FailureKind::Index,
+        FailureKind::Value,
+        FailureKind::Domain,
+        FailureKind::Memory,
+        FailureKind::WorkerLost,
+        FailureKind::Internal,
+    ];
+}
+
 /// An instruction that failed, with all its reader needs to find it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {

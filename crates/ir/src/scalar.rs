@@ -12,6 +12,11 @@ pub enum Scalar {
 }
 
 impl Scalar {
+    /// The factor that multiplies a tensor of `dtype` without changing the dtype: whole where the elements are.
+    pub fn for_dtype(self, dtype: DType) -> Scalar {
+        if dtype.is_int() { Scalar::I64(self.as_i64()) } else { self }
+    }
+
     /// The number as a float.
     pub fn as_f64(self) -> f64 {
         match self {

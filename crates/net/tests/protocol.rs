@@ -185,6 +185,15 @@ proptest! {
     }
 }
 
+#[test]
+fn every_kind_of_failure_survives() {
+    for kind in FailureKind::ALL {
+        let sent =
+            DataReply::Answer { request: 1, answer: ReadAnswer::Failed { failure: Failure { kind, ..failure() } } };
+        assert_eq!(decode::<DataReply<'_>>(&encode(&sent)), Ok(sent));
+    }
+}
+
 /// PROTO-4.
 #[test]
 fn the_first_byte_tells_clients_from_workers() {

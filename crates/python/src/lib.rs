@@ -3,6 +3,7 @@
 mod allocator;
 mod args;
 mod autograd;
+mod cli;
 mod create;
 mod data;
 mod debug;
@@ -42,6 +43,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dlpack::register(m)?;
     debug::register(m)?;
     session::register(m)?;
+    cli::register(m)?;
     safetensors::register(m)?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
@@ -26,8 +27,25 @@ fn disconnect() -> PyResult<()> {
     gt::disconnect().or_raise()
 }
 
+/// Gives the session `n` workers.
+#[pyfunction]
+fn gpu_workers(n: i64) -> PyResult<()> {
+    match usize::try_from(n) {
+        Ok(n) if n > 0 => gt::gpu_workers(n).or_raise(),
+        _ => Err(PyValueError::new_err(format!("gpu_workers needs at least one worker, got {n}"))),
+    }
+}
+
+/// How many workers the session has.
+#[pyfunction]
+fn worker_count() -> usize {
+    gt::worker_count()
+}
+
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(connect, m)?)?;
-    m.add_function(wrap_pyfunction!(disconnect, m)?)
+    m.add_function(wrap_pyfunction!(disconnect, m)?)?;
+    m.add_function(wrap_pyfunction!(gpu_workers, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_count, m)?)
 }

@@ -6,6 +6,7 @@ METHODS-1: what the extension has by itself is never replaced from here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 from gt._core import Tensor
@@ -30,6 +31,20 @@ def method_only(made: _F) -> _F:
 def method(made: _F) -> _F:
     """A function of a tensor that is its method, too."""
     return function(method_only(made))
+
+
+def of_two_tensors(made: _F) -> _F:
+    """A function that refuses numbers in place of its two tensors."""
+
+    @wraps(made)
+    def checked(input: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        for position, given in (("input", input), ("other", other)):
+            if not isinstance(given, Tensor):
+                kind = type(given).__name__
+                raise TypeError(f"{made.__name__}(): argument '{position}' must be Tensor, not {kind}")
+        return made(input, other, *args, **kwargs)
+
+    return checked  # type: ignore[return-value]
 
 
 def in_place(name: str) -> None:

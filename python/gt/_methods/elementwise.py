@@ -11,7 +11,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
-from gt._methods._registry import in_place, method
+from gt._methods._registry import in_place, method, of_two_tensors
 from gt.autograd.function import Function
 
 
@@ -73,6 +73,7 @@ def _gap(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(exp(input) + exp(other)) without overflow.
 
@@ -83,6 +84,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2**input + 2**other) without overflow.
 
@@ -93,6 +95,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """The length of the hypotenuse over two legs, without overflow on the way.
 
@@ -232,6 +235,7 @@ def xlogy(input: Tensor, other: Any) -> Tensor:
 
 
 @method
+@of_two_tensors
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger element; a number beats NaN.
 
@@ -242,6 +246,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller element; a number beats NaN.
 
@@ -252,6 +257,7 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input · 2**other.
 
@@ -305,6 +311,7 @@ def isreal(input: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """The greatest common divisor. Reads how far it has come after every step.
 
@@ -319,6 +326,7 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """The least common multiple.
 

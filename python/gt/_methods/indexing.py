@@ -60,6 +60,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     made = input.clone()
     if made.dim() == 0:
         return made.fill_(value)
+    if isinstance(value, Tensor) and value.dim() > 0:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
+        )
     made[_at(dim, index, made.dim())] = value
     return made
 

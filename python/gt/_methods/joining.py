@@ -67,6 +67,11 @@ def atleast_3d(*tensors: Any) -> Any:
     return _each(tensors, _with_3d)
 
 
+def _some(name: str, tensors: Sequence[Tensor]) -> None:
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
 @function
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joins tensors side by side: along the second dimension, vectors along their only one.
@@ -74,6 +79,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     >>> gt.hstack([gt.tensor([1, 2]), gt.tensor([3])])
     tensor([1, 2, 3])
     """
+    _some("hstack", tensors)
     parts = [_with_1d(t) for t in tensors]
     return _core.cat(parts, 0 if parts and parts[0].dim() == 1 else 1)
 
@@ -86,6 +92,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
+    _some("vstack", tensors)
     return _core.cat([_with_2d(t) for t in tensors], 0)
 
 
@@ -108,6 +115,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[[1, 3],
              [2, 4]]])
     """
+    _some("dstack", tensors)
     return _core.cat([_with_3d(t) for t in tensors], 2)
 
 
@@ -253,6 +261,18 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return tuple(input.narrow(dim, min(a, size), max(b - a, 0)) for a, b in bounds)
 
 
+def _splits(name: str, input: Tensor, parts: Any, rank: int, dim: int) -> None:
+    if input.dim() < rank:
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {input.dim()} dimensions!"
+        )
+    if isinstance(parts, int) and (parts <= 0 or input.shape[dim] % parts):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{input.shape[dim]} is not divisible by the split_size {parts}!"
+        )
+
+
 @method
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Splits side by side: along the second dimension, a vector along its only one.
@@ -260,6 +280,7 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     >>> [t.tolist() for t in gt.hsplit(gt.arange(4), 2)]
     [[0, 1], [2, 3]]
     """
+    _splits("hsplit", input, indices_or_sections, 1, 0 if input.dim() == 1 else 1)
     return tensor_split(input, indices_or_sections, 0 if input.dim() == 1 else 1)
 
 
@@ -270,6 +291,7 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     >>> [t.tolist() for t in gt.vsplit(gt.eye(2), 2)]
     [[[1.0, 0.0]], [[0.0, 1.0]]]
     """
+    _splits("vsplit", input, indices_or_sections, 2, 0)
     return tensor_split(input, indices_or_sections, 0)
 
 
@@ -280,4 +302,5 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     >>> [t.shape for t in gt.dsplit(gt.ones(1, 2, 4), 2)]
     [gt.Size([1, 2, 2]), gt.Size([1, 2, 2])]
     """
+    _splits("dsplit", input, indices_or_sections, 3, 2)
     return tensor_split(input, indices_or_sections, 2)

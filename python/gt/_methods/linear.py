@@ -19,6 +19,9 @@ def _needs(condition: bool, message: str, *tensors: Tensor) -> None:
 
 def _blend(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta · input + alpha · product; with beta 0, `input` counts for nothing, not even its NaN."""
+    if not product.dtype.is_floating_point:
+        # As in PyTorch factors are numbers of the dtype.
+        alpha, beta = int(alpha), int(beta)
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -152,6 +155,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
     left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
     for d, e in zip(left, right):
+        # One element is shared by all of the other side.
+        if a.shape[d] == 1 != b.shape[e]:
+            b = b.sum(e, keepdim=True)
+        elif b.shape[e] == 1 != a.shape[d]:
+            a = a.sum(d, keepdim=True)
         _needs(a.shape[d] == b.shape[e], f"tensordot() contracted dimensions {d} and {e} need to match", a, b)
     free_a = [d for d in range(a.dim()) if d not in left]
     free_b = [d for d in range(b.dim()) if d not in right]

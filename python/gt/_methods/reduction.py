@@ -314,6 +314,10 @@ def cov(
         raise RuntimeError(f"cov() expects at most two dimensions, got shape {tuple(input.shape)}")
     data = as_float(input).reshape(1, -1) if input.dim() < 2 else as_float(input)
     weights = None
+    if fweights is not None and fweights.dtype.is_floating_point:
+        raise RuntimeError(f"cov(): expected fweights to have integral dtype but got fweights with {fweights.dtype}")
+    if aweights is not None and not aweights.dtype.is_floating_point:
+        raise RuntimeError(f"cov(): expected aweights to have floating point dtype but got {aweights.dtype}")
     if fweights is not None:
         weights = fweights.to(data.dtype)
     if aweights is not None:
@@ -330,7 +334,7 @@ def cov(
     if aweights is not None and weights is not None and correction:
         norm = total - correction * (weights * aweights).sum() / total
     made: Tensor = (weighted @ centred.mT) / norm
-    return made.reshape(()) if input.dim() < 2 else made
+    return made.reshape(()) if data.shape[0] == 1 else made
 
 
 @method
@@ -371,6 +375,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
+    if input.dim() < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.dim()} dimensions")
     rest = [d for d in range(input.dim()) if d != dim % input.dim()]
     size = input.norm(p, dim=rest, keepdim=True)
     return input * _core.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)

@@ -186,8 +186,11 @@ def logspace(
     >>> gt.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
+    if dtype is not None and not dtype.is_floating_point:
+        # As in PyTorch the ends are numbers of the dtype.
+        start, end = int(start), int(end)
     exponents = _core.linspace(start, end, steps, dtype=_core.float64)
-    made = (exponents * math.log2(base)).exp2() if base > 0 else _core.tensor(base, dtype=_core.float64) ** exponents
+    made = _core.tensor(base, dtype=_core.float64) ** exponents
     made = made.to(_core.get_default_dtype() if dtype is None else dtype)
     return made.requires_grad_() if requires_grad else made
 

@@ -88,6 +88,10 @@ def diff(
     """
     if input.dim() == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone()
     parts = [t for t in (prepend, input, append) if t is not None]
     if len(parts) > 1:
         input = _core.cat(parts, dim)

@@ -19,7 +19,13 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     tensor([[2, 4],
             [1, 3]])
     """
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.dim() < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.dim()}")
     first, second = dims
+    if first % input.dim() == second % input.dim() and abs(first) <= input.dim():
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {first} and dim1 = {second}")
     turns = k % 4
     if turns == 0:
         return input.clone()

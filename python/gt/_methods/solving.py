@@ -211,6 +211,8 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower triangles whose products with their transposes are the given matrices."""
     check_matrices("linalg.cholesky", input)
     A, n = _batched(input).double(), input.shape[-1]
+    # Symmetric as it should be, and its gradient with it.
+    A = (A + A.mT) / 2
     columns: list[Tensor] = []
     wrong = _core.tensor(False)
     for j in range(n):
@@ -280,7 +282,10 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     >>> gt.gradient(gt.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
     """
+    spacing = 1 if spacing is None else spacing
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if len({d % input.dim() for d in dims}) != len(dims):
+        raise RuntimeError(f"a dim appears multiple times in the list of dims: {dims}")
     steps = [spacing] * len(dims) if isinstance(spacing, (int, float)) else list(spacing)
     if len(steps) != len(dims):
         raise RuntimeError(f"gradient: expected one spacing for each of {len(dims)} dimensions, got {len(steps)}")

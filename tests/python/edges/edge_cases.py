@@ -8,6 +8,7 @@ import edge_cases_layers
 import edge_cases_linear
 import edge_cases_mixed
 import edge_cases_optimizers
+import edge_cases_samples
 import edge_cases_shapes
 import edge_cases_tensors
 import edge_cases_training
@@ -21,6 +22,7 @@ FAMILIES = [
     edge_cases_linear,
     edge_cases_mixed,
     edge_cases_optimizers,
+    edge_cases_samples,
     edge_cases_shapes,
     edge_cases_tensors,
     edge_cases_training,

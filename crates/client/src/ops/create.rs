@@ -76,6 +76,8 @@ impl Tensor {
     #[track_caller]
     pub fn linspace(start: f64, end: f64, steps: usize, dtype: Option<DType>) -> Result<Tensor> {
         let dtype = dtype.unwrap_or_else(default_dtype);
+        // As in PyTorch the ends are numbers of the dtype.
+        let (start, end) = if dtype.is_int() { (start.trunc(), end.trunc()) } else { (start, end) };
         let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
         // From both ends towards the middle, so that the last one is exactly `end`.
         let i = Tensor::apply1(Iota { dtype: DType::F64, shape: Shape::new(&[steps]) }, &[], &[0.into(), 1.into()])?;

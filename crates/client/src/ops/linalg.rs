@@ -100,6 +100,7 @@ impl Tensor {
     #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
         let product = a.mm(b)?;
+        let (alpha, beta) = (alpha.for_dtype(product.dtype()), beta.for_dtype(self.dtype()));
         let product = if alpha.as_f64() == 1.0 { product } else { product.mul(alpha)? };
         if beta.as_f64() == 0.0 {
             return Ok(product);

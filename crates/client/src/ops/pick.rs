@@ -24,7 +24,13 @@ impl Tensor {
         if index.rank() != self.rank() && index.numel() > 0 {
             return Err(Error::State("Index tensor must have the same number of dimensions as input tensor".into()));
         }
-        Tensor::apply1(Gather { axis: a as u8 }, &[self, index], &[])
+        Tensor::apply1(Gather { axis: a as u8 }, &[self, &index.as_index()?], &[])
+    }
+
+    /// Positions as the ops take them: int32 is as good as int64.
+    #[track_caller]
+    fn as_index(&self) -> Result<Tensor> {
+        if self.dtype() == DType::I32 { self.to_dtype(DType::I64) } else { Ok(self.clone()) }
     }
 
     /// `out[index[i][j]][j] = src[i][j]` (or `+=`) for dim 0.
@@ -48,7 +54,7 @@ impl Tensor {
         if index.rank() != self.rank() && index.numel() > 0 {
             return Err(Error::State("Index tensor must have the same number of dimensions as self tensor".into()));
         }
-        let out = Tensor::apply1(Scatter { axis: a as u8, mode }, &[self, index, &src], &[])?;
+        let out = Tensor::apply1(Scatter { axis: a as u8, mode }, &[self, &index.as_index()?, &src], &[])?;
         Ok(out.named(if mode == PutMode::Add { "ScatterAdd" } else { "Scatter" }))
     }
 

@@ -146,6 +146,7 @@ impl Tensor {
             return Err(OpError::dtype("Integer division with addcdiv is not supported: divide floats").into());
         }
         let both = Tensor::binary(kind, a, b)?;
+        let value = value.for_dtype(both.dtype());
         let scaled = if value.as_f64() == 1.0 { both } else { both.mul(value)? };
         Ok(self.add(&scaled)?.named(if kind == BinaryKind::Mul { "Addcmul" } else { "Addcdiv" }))
     }

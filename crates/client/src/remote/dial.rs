@@ -71,7 +71,9 @@ impl Dialer for Network {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError> {
-        let near = worker.unix.as_ref().filter(|_| worker.host == self.host);
+        // Who asked for TLS gets it on every connection that can have it.
+        let wants_tls = self.tls.is_some() && worker.fingerprint.is_some();
+        let near = worker.unix.as_ref().filter(|_| worker.host == self.host && !wants_tls);
         if let Some(path) = near {
             return self.io.connect(&Address::Unix(path.into()), None, Self::limits(), receiver, timeout, cancel);
         }

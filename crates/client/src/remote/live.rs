@@ -61,6 +61,13 @@ impl Live {
         failure
     }
 
+    /// The names of all values, ascending.
+    pub fn values(&self) -> Vec<TensorId> {
+        let mut ids: Vec<TensorId> = self.sites.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// What was said when values were lost last.
     pub fn last_loss(&self) -> Option<&Failure> {
         self.failures.last()

@@ -107,6 +107,11 @@ impl Remote {
         state.workers.iter().map(|w| w.id.clone()).collect()
     }
 
+    /// The names of the values it holds, ascending.
+    pub fn values(&self) -> Vec<TensorId> {
+        self.shared.state.lock().live.values()
+    }
+
     /// What the worker has done for this session, as it tells it.
     pub fn stats(&self, cancel: &dyn Fn() -> bool) -> Result<String, WaitError> {
         match self.shared.ask(cancel, |request| StreamMessage::Stats { request })? {

@@ -95,7 +95,7 @@ fn next(shared: &Shared) -> Task {
         if state.control.is_none() {
             return Task::Reconnect;
         }
-        if std::mem::take(&mut state.resend) {
+        if state.resend {
             return Task::Resend;
         }
         if std::mem::take(&mut state.attach) {
@@ -149,6 +149,8 @@ fn resend(shared: &Shared) {
     let mut state = shared.state.lock();
     let State { control: Some(control), .. } = &*state else { return };
     let control = control.clone();
+    // Not before `sending` is held: a message sent in between would overtake those that are sent again.
+    state.resend = false;
     let heads = state.unreceived();
     drop(state);
     for head in heads {

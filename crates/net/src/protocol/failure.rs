@@ -5,19 +5,29 @@ use gt_ir::{Failure, FailureKind, OpError, SiteId};
 
 use super::Wire;
 
-/// In the order of their codes.
-const KINDS: [FailureKind; 5] =
-    [FailureKind::Index, FailureKind::Value, FailureKind::Memory, FailureKind::WorkerLost, FailureKind::Internal];
+/// A kind's code; the match has no catch-all, so that a new kind gets one.
+fn code(kind: FailureKind) -> u8 {
+    match kind {
+        FailureKind::Index => 0,
+        FailureKind::Value => 1,
+        FailureKind::Memory => 2,
+        FailureKind::WorkerLost => 3,
+        FailureKind::Internal => 4,
+        FailureKind::Domain => 5,
+    }
+}
 
 impl Wire<'_> for FailureKind {
     fn put(&self, out: &mut Vec<u8>) {
-        // A kind that has no code yet is ours: it arrives as such.
-        let code = KINDS.iter().position(|k| k == self).unwrap_or(KINDS.len() - 1);
-        out.push(code as u8);
+        out.push(code(*self));
     }
     fn get(r: &mut Reader<'_>) -> Result<Self, OpError> {
-        let code = r.byte()?;
-        KINDS.get(code as usize).copied().ok_or_else(|| OpError::malformed(format!("no failure has code {code}")))
+        let found = r.byte()?;
+        let kinds = FailureKind::ALL;
+        kinds
+            .into_iter()
+            .find(|&k| code(k) == found)
+            .ok_or_else(|| OpError::malformed(format!("no failure has code {found}")))
     }
 }
 

@@ -480,6 +480,11 @@ impl PyTensor {
     /// Which elements are close.
     #[pyo3(signature = (other, rtol=1e-5, atol=1e-8, equal_nan=false))]
     fn isclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<PyTensor> {
+        if rtol < 0.0 || atol < 0.0 {
+            return Err(PyRuntimeError::new_err(format!(
+                "rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}"
+            )));
+        }
         self.run(other.py(), |t| t.isclose(&other.get().held(), rtol, atol, equal_nan))
     }
 

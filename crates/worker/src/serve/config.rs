@@ -30,6 +30,8 @@ pub struct HeldLimits {
     pub message_bytes: usize,
     /// Answers that wait for the client, in bytes.
     pub answer_bytes: usize,
+    /// Answers that were sent over a network, for a connection that takes the place of a lost one, in bytes.
+    pub sent_bytes: usize,
     /// Values that came from other workers, or go to one, before they are used, in bytes.
     pub transfer_bytes: usize,
     /// Templates.
@@ -43,6 +45,7 @@ impl Default for HeldLimits {
         HeldLimits {
             message_bytes: 512 << 20,
             answer_bytes: 4 << 30,
+            sent_bytes: 64 << 20,
             transfer_bytes: 16 << 30,
             templates: 1024,
             template_instrs: 1 << 20,
@@ -74,7 +77,7 @@ pub struct ServeConfig {
     pub socket_directory: Option<PathBuf>,
     /// How long sessions are kept while the server is gone.
     pub lease: Duration,
-    /// A connection that is silent for so long is lost.
+    /// A connection over a network that is silent for so long is lost.
     pub idle_timeout: Duration,
     /// What is held at most.
     pub held: HeldLimits,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use gt_ir::Bytes;
-use gt_net::protocol::{ToWorker, decode};
+use gt_ir::{Bytes, Failure, FailureKind};
+use gt_net::protocol::{DataRequest, ToWorker, decode, encode};
 use gt_net::{Connection, NetError, Receiver, Secret};
 
 use super::group::Standing;
@@ -33,6 +33,13 @@ impl FromServer {
             ToWorker::Stream { session, seq, message } => {
                 (session, host.session(session).map(|hosted| hosted.receive(seq, message)))
             }
+            ToWorker::Move { session, id, to, generation } if host.session(session).is_none() => {
+                // Whoever expects it is told, or it would wait for ever.
+                let value = Err(Failure::new(FailureKind::WorkerLost, format!("{id} is not here any more")));
+                let head = encode(&DataRequest::Transfer { session, id, value, generation });
+                let around = host.around();
+                return around.couriers.send(&to, &around.group, generation, head, Vec::new());
+            }
             ToWorker::Move { session, id, to, generation } => {
                 let step = Step::Move { id, to: Box::new(to), generation };
                 (session, host.session(session).map(|hosted| hosted.insert(step)))
@@ -54,7 +61,7 @@ impl FromServer {
     fn joined(&self, host: &Host, from: &Connection, id: String, secret: Box<[u8]>, peer_secret: &[u8]) {
         if !self.shown.is_empty() && self.shown != secret {
             // A server that never knew this worker knows none of its sessions.
-            host.close_all("the server does not know this session any more");
+            host.close_all();
         }
         let peer_secret = Some(Secret::from_bytes(peer_secret)).filter(|secret| !secret.as_bytes().is_empty());
         host.around().group.joined(from, Standing { secret, peer_secret, id });

@@ -27,7 +27,7 @@ impl FromGuest {
                 host.attach_peer(peer_secret, from, &self.identified);
             }
             (DataRequest::Upload { id }, Some(Guest::Client(hosted))) => {
-                let Some(hosted) = hosted.upgrade() else { return refuse(from, "the session is over") };
+                let Some(hosted) = hosted.upgrade() else { return from.close() };
                 if let Err(too_much) = hosted.upload(id, body_or_nothing()) {
                     refuse(from, &too_much.to_string());
                 }

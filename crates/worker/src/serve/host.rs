@@ -42,8 +42,8 @@ pub(super) struct Host {
     worker: WorkerHandle,
     settings: SessionSettings,
     around: Surroundings,
-    /// For those who have shown a secret.
-    limits: Limits,
+    /// Somebody elsewhere who is silent for so long is lost.
+    idle_timeout: Duration,
     sessions: Mutex<BTreeMap<u64, Arc<Hosted>>>,
     strangers: Mutex<Vec<Stranger>>,
 }
@@ -55,9 +55,21 @@ pub(super) fn refuse(connection: &Connection, reason: &str) {
 }
 
 impl Host {
-    pub(super) fn new(worker: WorkerHandle, settings: SessionSettings, around: Surroundings, limits: Limits) -> Self {
+    pub(super) fn new(
+        worker: WorkerHandle,
+        settings: SessionSettings,
+        around: Surroundings,
+        idle_timeout: Duration,
+    ) -> Self {
         let (sessions, strangers) = (Mutex::default(), Mutex::default());
-        Host { worker, settings, around, limits, sessions, strangers }
+        Host { worker, settings, around, idle_timeout, sessions, strangers }
+    }
+
+    /// For those who have shown a secret.
+    fn limits(&self, connection: &Connection) -> Limits {
+        // On one host a connection breaks when a process ends, and a stopped process is not a dead one.
+        let idle_timeout = (!connection.is_same_host()).then_some(self.idle_timeout);
+        Limits { idle_timeout, ..Limits::default() }
     }
 
     pub(super) fn worker(&self) -> &WorkerHandle {
@@ -80,7 +92,10 @@ impl Host {
     ) {
         let mut config = match (self.settings)(variables) {
             Ok(config) => config,
-            Err(reason) => return self.around.group.say_broken(number, &reason),
+            Err(reason) => {
+                self.strangers_of(number).iter().for_each(|(connection, ..)| refuse(connection, &reason));
+                return self.around.group.say_broken(number, &reason);
+            }
         };
         config.name = format!("session {number}");
         config.lost = lost.map(Arc::new);
@@ -123,10 +138,10 @@ impl Host {
         }
     }
 
-    /// Ends all sessions.
-    pub(super) fn close_all(&self, reason: &str) {
+    /// Ends all sessions. Their clients are not refused: the server may have found them another home.
+    pub(super) fn close_all(&self) {
         let gone = std::mem::take(&mut *self.sessions.lock());
-        gone.values().for_each(|hosted| hosted.close(Some(reason)));
+        gone.values().for_each(|hosted| hosted.close(None));
     }
 
     /// Somebody has connected.
@@ -178,21 +193,26 @@ impl Host {
             return refuse(connection, "the connection is attached already");
         }
         // Before the word that it may: bodies are refused until then.
-        connection.set_limits(self.limits);
+        connection.set_limits(self.limits(connection));
         hosted.attach(connection);
     }
 
-    fn let_in_those_who_wait_for(&self, hosted: &Arc<Hosted>) {
+    /// Takes out those who wait for a session.
+    fn strangers_of(&self, number: u64) -> Vec<(Connection, Identified, Secret)> {
         let mut waiting = Vec::new();
         self.strangers.lock().retain(|stranger| match &stranger.wants {
-            Some((session, secret)) if *session == hosted.number() => {
+            Some((session, secret)) if *session == number => {
                 let (connection, identified) = (stranger.connection.clone(), stranger.identified.clone());
                 waiting.push((connection, identified, secret.clone()));
                 false
             }
             _ => true,
         });
-        for (connection, identified, secret) in waiting {
+        waiting
+    }
+
+    fn let_in_those_who_wait_for(&self, hosted: &Arc<Hosted>) {
+        for (connection, identified, secret) in self.strangers_of(hosted.number()) {
             match hosted.knows(secret.as_bytes()) {
                 true => self.let_in(hosted, &connection, &identified),
                 false => refuse(&connection, "the secret is not that of the session"),
@@ -209,7 +229,7 @@ impl Host {
             return refuse(connection, "the connection is attached already");
         }
         self.strangers.lock().retain(|stranger| !stranger.connection.is_same(connection));
-        connection.set_limits(self.limits);
+        connection.set_limits(self.limits(connection));
         let _ = connection.send(&encode(&DataReply::Attached {}));
     }
 
@@ -227,7 +247,8 @@ impl Host {
         drop(strangers);
         for Stranger { connection, wants, .. } in late {
             match wants {
-                Some(_) => refuse(&connection, "the worker does not know this session"),
+                // It may live elsewhere by now: its client will hear of that.
+                Some(_) => connection.close(),
                 None => refuse(&connection, "nothing was heard of who this is"),
             }
         }

@@ -3,7 +3,6 @@
 //! Three locks, taken in this order: `reading` (the I/O thread), `steps` (the I/O thread and the device thread, for moments),
 //! and the outlet's. Answers are given with at most `steps` held, and take only the outlet's.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use gt_ir::{Bytes, Failure, FailureKind, SiteId, TensorId};
@@ -18,10 +17,8 @@ use super::group::Group;
 use super::outlet::Outlet;
 use super::reading::{Fault, NewWindow, Reading, Step};
 use super::steps::Steps;
+use super::uploads::Uploaded;
 use crate::{Oversupplied, SessionConfig, SessionHandle, WorkerHandle};
-
-/// Uploads that are remembered, so that one that is sent again is known. A client sends again what it has no word of.
-const REMEMBERED_UPLOADS: usize = 1 << 14;
 
 /// What all sessions of a service share.
 #[derive(Clone)]
@@ -38,29 +35,6 @@ pub(super) struct Opening {
     pub(super) config: SessionConfig,
     /// The first message that comes here.
     pub(super) from: u64,
-}
-
-/// The ids of uploads that came.
-#[derive(Default)]
-struct Uploaded {
-    ids: BTreeSet<TensorId>,
-    order: VecDeque<TensorId>,
-}
-
-impl Uploaded {
-    /// Whether the id is new.
-    fn note(&mut self, id: TensorId) -> bool {
-        if !self.ids.insert(id) {
-            return false;
-        }
-        self.order.push_back(id);
-        if self.order.len() > REMEMBERED_UPLOADS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ids.remove(&oldest);
-        }
-        true
-    }
 }
 
 /// A session that lives here.
@@ -86,7 +60,7 @@ impl Hosted {
             reading: Mutex::new(Reading::new(from, &around.held)),
             steps,
             uploaded: Mutex::default(),
-            outlet: Arc::new(Outlet::new(around.held.answer_bytes)),
+            outlet: Arc::new(Outlet::new(around.held)),
             around: around.clone(),
         });
         // Weak, or the session would hold itself.

@@ -124,9 +124,11 @@ impl Joiner {
             }
             match left {
                 Left::Stopping => return,
-                Left::Refused(Refusal::UnknownSession {}) => self.forget("the server does not know this worker"),
-                Left::Refused(why @ (Refusal::Token {} | Refusal::Variable { .. } | Refusal::Malformed { .. })) => {
-                    return self.end(why);
+                Left::Refused(why @ (Refusal::Token {} | Refusal::Variable { .. })) => return self.end(why),
+                // The two do not agree on what was: both start anew.
+                Left::Refused(why @ (Refusal::UnknownSession {} | Refusal::Malformed { .. })) => {
+                    eprintln!("gt worker: the server at {} refused this worker: {why}", self.config.server);
+                    self.forget();
                 }
                 Left::Refused(Refusal::Ending {} | Refusal::Sessions { .. }) => {}
                 Left::Lost(NetError::Interrupted) => {}
@@ -144,20 +146,20 @@ impl Joiner {
 
     fn end(&self, why: Refusal) {
         let error = ServeError::Refused { server: self.config.server.to_string(), why };
-        self.host.close_all(&error.to_string());
+        self.host.close_all();
         self.news.change(|state| state.ended = Some(error));
     }
 
     /// Starts anew: nobody knows what is here.
-    fn forget(&self, reason: &str) {
-        self.host.close_all(reason);
+    fn forget(&self) {
+        self.host.close_all();
         self.host.around().group.forget_standing();
     }
 
     /// Closes the sessions of a server that did not come back (JOIN-2).
     fn expire(&self, gone_since: Instant) {
         if gone_since.elapsed() > self.config.lease && !self.host.sessions().is_empty() {
-            self.forget("the server has been gone for too long");
+            self.forget();
         }
     }
 
@@ -178,8 +180,9 @@ impl Joiner {
                 news: self.news.clone(),
                 shown: self.host.around().group.secret(),
             });
-            let limits = Limits { idle_timeout: Some(self.config.idle_timeout), ..Limits::default() };
-            let tls = self.config.server_tls.as_ref().filter(|_| matches!(address, Address::Tcp { .. }));
+            let far = matches!(address, Address::Tcp { .. });
+            let limits = Limits { idle_timeout: far.then_some(self.config.idle_timeout), ..Limits::default() };
+            let tls = self.config.server_tls.as_ref().filter(|_| far);
             let cancel = || self.news.is_stopping();
             match self.io.connect(address, tls, limits, receiver, ATTEMPT, &cancel) {
                 Ok(connection) => return Ok(connection),

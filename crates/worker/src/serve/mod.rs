@@ -11,7 +11,7 @@
 //! SERVE-1: the I/O thread never waits: what has no room is held, within limits.
 //! SERVE-2: a session's messages take effect once and in order, whatever connections break.
 //! SERVE-3: what one session sends can end that session, and nothing else.
-//! SERVE-4: an answer is given once: to the client that is attached, or to the one that comes.
+//! SERVE-4: an answer reaches its client, by the connection that is attached or the one that comes.
 //! SERVE-5: nobody speaks of a session, or of the group, without its secret.
 
 mod arrivals;
@@ -27,9 +27,12 @@ mod hosted;
 mod join;
 mod outlet;
 mod reading;
+#[cfg(test)]
+mod reading_tests;
 mod service;
 mod steps;
 mod templates;
+mod uploads;
 
 pub use config::{HeldLimits, ServeConfig, ServedDevice, SessionSettings};
 pub use error::ServeError;

@@ -2,14 +2,18 @@
 //!
 //! OUTLET-1: answers leave in the order they were given, or wait in that order; with a body they may be overtaken on the way.
 //! OUTLET-2: what waits is bounded; a client that takes nothing loses its session, not the worker's memory.
+//! OUTLET-3: a network may lose what was sent, and nobody acks answers. So the last ones are kept for a while and go out
+//! again on the next connection; a client drops what it has. One too large to be kept goes as a failure: no wait is for ever.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
 use gt_net::protocol::{DataReply, ReadAnswer, encode};
 use gt_net::{Connection, NetError};
 use parking_lot::Mutex;
 
+use super::config::HeldLimits;
 use crate::ReadError;
 
 /// Values up to this size travel in the head.
@@ -17,9 +21,21 @@ const IN_HEAD_BYTES: usize = 64 << 10;
 /// What an answer takes besides its bytes.
 const OVERHEAD_BYTES: usize = 128;
 
+/// How long, and how much, of what was sent is kept for another connection.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+const KEPT_ANSWERS: usize = 256;
+
 struct Waiting {
+    request: u64,
     head: Vec<u8>,
     body: Option<Bytes>,
+}
+
+/// An answer that was sent over a network.
+struct Sent {
+    request: u64,
+    answer: Option<Waiting>,
+    since: Instant,
 }
 
 impl Waiting {
@@ -46,17 +62,55 @@ struct State {
     overfull: bool,
     /// Questions without an answer.
     owed: u64,
+    /// What the network may have lost (OUTLET-3).
+    sent: VecDeque<Sent>,
+    sent_bytes: usize,
+}
+
+impl State {
+    fn keep(&mut self, answer: Waiting, most_bytes: usize) {
+        let (request, len_bytes) = (answer.request, answer.len_bytes());
+        let kept = self.sent_bytes + len_bytes <= most_bytes;
+        if kept {
+            self.sent_bytes += len_bytes;
+        }
+        self.sent.push_back(Sent { request, answer: kept.then_some(answer), since: Instant::now() });
+        while self.sent.len() > KEPT_ANSWERS {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(Sent { answer: Some(answer), .. }) = self.sent.pop_front() {
+            self.sent_bytes -= answer.len_bytes();
+        }
+    }
+
+    /// Sends again what the last connection may have lost.
+    fn send_again(&self, connection: &Connection) {
+        for Sent { request, answer, .. } in &self.sent {
+            let _ = match answer {
+                Some(answer) => answer.send(connection),
+                None => {
+                    let message = "the connection was lost while the value was on its way: read it again";
+                    let failure = Failure::new(FailureKind::WorkerLost, message);
+                    let answer = ReadAnswer::Failed { failure };
+                    connection.send(&encode(&DataReply::Answer { request: *request, answer }))
+                }
+            };
+        }
+    }
 }
 
 /// One session's way out.
 pub(super) struct Outlet {
     state: Mutex<State>,
-    most_bytes: usize,
+    held: HeldLimits,
 }
 
 impl Outlet {
-    pub(super) fn new(most_bytes: usize) -> Self {
-        Outlet { state: Mutex::default(), most_bytes }
+    pub(super) fn new(held: HeldLimits) -> Self {
+        Outlet { state: Mutex::default(), held }
     }
 
     /// A client has shown that it is the session's: it gets what waits. One that was here before is gone, or forgotten.
@@ -68,7 +122,8 @@ impl Outlet {
         };
         // Told under the lock, so that it comes before any answer.
         let _ = connection.send(&encode(&DataReply::Attached {}));
-        flush(&mut state);
+        state.send_again(connection);
+        self.send_waiting(&mut state);
         drop(state);
         if let Some(old) = old.filter(|old| !old.is_same(connection)) {
             old.close();
@@ -83,9 +138,13 @@ impl Outlet {
         }
     }
 
-    /// Tries again what had no room.
+    /// Tries again what had no room, and forgets what has surely come.
     pub(super) fn flush(&self) {
-        flush(&mut self.state.lock());
+        let mut state = self.state.lock();
+        self.send_waiting(&mut state);
+        while state.sent.front().is_some_and(|sent| sent.since.elapsed() > KEPT_FOR) {
+            state.forget_oldest();
+        }
     }
 
     /// A question was asked, and will be answered.
@@ -123,7 +182,7 @@ impl Outlet {
 
     /// Gives an answer.
     pub(super) fn answer(&self, request: u64, answer: ReadAnswer<'_>, body: Option<Bytes>) {
-        let waiting = Waiting { head: encode(&DataReply::Answer { request, answer }), body };
+        let waiting = Waiting { request, head: encode(&DataReply::Answer { request, answer }), body };
         let mut state = self.state.lock();
         state.owed = state.owed.saturating_sub(1);
         if state.closed || state.overfull {
@@ -131,9 +190,9 @@ impl Outlet {
         }
         state.waiting_bytes += waiting.len_bytes();
         state.waiting.push_back(waiting);
-        flush(&mut state);
+        self.send_waiting(&mut state);
         // A single answer may be as large as it is: it is in memory already.
-        state.overfull = state.waiting.len() > 1 && state.waiting_bytes > self.most_bytes;
+        state.overfull = state.waiting.len() > 1 && state.waiting_bytes > self.held.answer_bytes;
     }
 
     /// Whether the client takes so little that answers were dropped (OUTLET-2).
@@ -141,12 +200,23 @@ impl Outlet {
         self.state.lock().overfull
     }
 
+    fn send_waiting(&self, state: &mut State) {
+        let Some(connection) = state.connection.clone() else { return };
+        while let Some(answer) = state.waiting.pop_front_if(|next| next.send(&connection).is_ok()) {
+            state.waiting_bytes -= answer.len_bytes();
+            if !connection.is_same_host() {
+                state.keep(answer, self.held.sent_bytes);
+            }
+        }
+    }
+
     /// The session is over: the client is told why, if there is something to tell.
     pub(super) fn close(&self, reason: Option<&str>) {
         let mut state = self.state.lock();
         state.closed = true;
         state.waiting.clear();
-        state.waiting_bytes = 0;
+        state.sent.clear();
+        (state.waiting_bytes, state.sent_bytes) = (0, 0);
         let connection = state.connection.take();
         drop(state);
         if let Some(connection) = connection {
@@ -155,13 +225,6 @@ impl Outlet {
             }
             connection.close();
         }
-    }
-}
-
-fn flush(state: &mut State) {
-    let State { connection: Some(connection), waiting, waiting_bytes, .. } = state else { return };
-    while let Some(next) = waiting.pop_front_if(|next| next.send(connection).is_ok()) {
-        *waiting_bytes -= next.len_bytes();
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Service {
     /// Before the I/O thread, which they need to be ended.
     listeners: Vec<Listener>,
     io: Option<Io>,
+    process: u32,
 }
 
 impl Service {
@@ -44,9 +45,7 @@ impl Service {
         let couriers = Couriers::new(io.clone(), config.held.transfer_bytes, config.lease);
         let around =
             Surroundings { group: Arc::new(Group::default()), couriers: Arc::new(couriers), held: config.held };
-        let idle_timeout = Some(config.idle_timeout);
-        let limits = Limits { idle_timeout, ..Limits::default() };
-        let host = Arc::new(Host::new(worker, config.settings.clone(), around, limits));
+        let host = Arc::new(Host::new(worker, config.settings.clone(), around, config.idle_timeout));
         let (listeners, info) = listen(&io, &host, device, &config)?;
         let news = Arc::new(News::default());
         let joiner = Joiner { io: io.clone(), host: host.clone(), config, info: info.clone(), news: news.clone() };
@@ -54,7 +53,7 @@ impl Service {
             .name("gt-join".to_string())
             .spawn(move || joiner.run())
             .map_err(|e| NetError::Resource { what: "thread", reason: e.to_string() })?;
-        Ok(Service { host, news, info, joiner: Some(joiner), listeners, io: Some(io) })
+        Ok(Service { host, news, info, joiner: Some(joiner), listeners, io: Some(io), process: std::process::id() })
     }
 
     /// What the server is told of the worker, with the addresses it listens at.
@@ -91,6 +90,11 @@ impl Service {
     }
 
     fn end(&mut self) {
+        if self.process != std::process::id() {
+            // A forked child: the threads are the parent's, and locks may have been held at the fork.
+            std::mem::forget((self.joiner.take(), self.host.clone(), self.news.clone()));
+            return;
+        }
         self.news.stop();
         if let Some(joiner) = self.joiner.take() {
             let _ = joiner.join();
@@ -101,7 +105,7 @@ impl Service {
             group.say(&FromWorker::Goodbye {});
             connection.close();
         }
-        self.host.close_all("the worker is shutting down");
+        self.host.close_all();
         self.listeners.clear();
         self.host.around().couriers.stop();
         // Sends what was taken, for a bounded time.

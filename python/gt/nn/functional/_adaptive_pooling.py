@@ -47,6 +47,8 @@ def _mean_along(x: Tensor, axis: int, out: int) -> Tensor:
 
 
 def _adaptive_avg(name: str, rank: int, input: Tensor, output_size: Any) -> Tensor:
+    if input.dim() <= rank and not isinstance(output_size, int):
+        raise ValueError(f"Input dimension should be at least {rank + 1}, got shape {tuple(input.shape)}")
     x, single = _batched(name, input, rank)
     sizes = _sizes(name, output_size, x, rank)
     if 0 in sizes:
@@ -62,6 +64,8 @@ def _adaptive_avg(name: str, rank: int, input: Tensor, output_size: Any) -> Tens
 
 
 def _adaptive_max(name: str, rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
+    if input.dim() <= rank and not isinstance(output_size, int):
+        raise ValueError(f"Input dimension should be at least {rank + 1}, got shape {tuple(input.shape)}")
     x, single = _batched(name, input, rank)
     sizes = _sizes(name, output_size, x, rank)
     if 0 in sizes:

@@ -34,6 +34,12 @@ def _batched(name: str, input: Tensor, weight: Tensor, rank: int) -> tuple[Tenso
 
 
 def _check_bias(name: str, bias: Tensor | None, channels: int, weight: Tensor) -> None:
+    if (
+        bias is not None
+        and bias.dtype != weight.dtype
+        and not (bias.dtype.is_floating_point and weight.dtype.is_floating_point)
+    ):
+        raise RuntimeError(f"{name}: Input type ({weight.dtype}) and bias type ({bias.dtype}) should be the same")
     if bias is not None and tuple(bias.shape) != (channels,):
         raise RuntimeError(
             f"{name}: given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {channels} "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gt._core import Tensor
 
 
@@ -22,7 +24,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={channels} is not divisible by {r * r}"
         )
-    split = input.reshape(-1, channels // (r * r), r, r, height, width).permute(0, 1, 4, 2, 5, 3)
+    split = input.reshape(math.prod(lead), channels // (r * r), r, r, height, width).permute(0, 1, 4, 2, 5, 3)
     return split.reshape(*lead, channels // (r * r), height * r, width * r)
 
 
@@ -45,7 +47,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but input of shape "
             f"{tuple(input.shape)} is not divisible by {r}"
         )
-    split = input.reshape(-1, channels, height // r, r, width // r, r).permute(0, 1, 3, 5, 2, 4)
+    split = input.reshape(math.prod(lead), channels, height // r, r, width // r, r).permute(0, 1, 3, 5, 2, 4)
     return split.reshape(*lead, channels * r * r, height // r, width // r)
 
 

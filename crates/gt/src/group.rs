@@ -1,0 +1,139 @@
+//! Several workers in this process: a server and its workers, as they would be over a network.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gt_client::session::{self};
+use gt_client::{Error, Result, synchronize};
+use gt_dispatcher::{Dispatcher, DispatcherConfig, Timer};
+use gt_net::{Address, Io, Listener, NetError};
+use gt_worker::serve::{ServeConfig, Service};
+use parking_lot::Mutex;
+
+use crate::config::Config;
+use crate::current::{self, Current};
+use crate::server::{self, ConnectOptions};
+use crate::serving::{Device, serve};
+
+/// How long workers of this process may take to join.
+const JOIN: Duration = Duration::from_secs(10);
+
+/// A server with its workers; ends when it is dropped.
+struct Group {
+    workers: Vec<Service>,
+    dispatcher: Dispatcher,
+    _timer: Timer,
+    _listener: Listener,
+    _io: Io,
+    address: Address,
+}
+
+/// The group of this process, if it asked for one.
+static GROUP: Mutex<Option<Group>> = Mutex::new(None);
+
+impl Group {
+    fn start(config: &Config, n: usize) -> Result<Group> {
+        let wrong = |e: NetError| Error::Connection(format!("a group of {n} workers: {e}"));
+        let path = gt_net::runtime_directory().map_err(wrong)?.join(unique_name());
+        let io = Io::start("gt-server").map_err(wrong)?;
+        let dispatcher = Dispatcher::new(DispatcherConfig::default()).map_err(wrong)?;
+        let listener = dispatcher.listen(&io, &Address::Unix(path), None).map_err(wrong)?;
+        let timer = dispatcher.start_timer().map_err(wrong)?;
+        let address = listener.address().clone();
+        let cores = config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |c| c.get()));
+        let device = Device {
+            backend: config.backend,
+            threads: Some((cores / n).max(1)),
+            memory_limit: Some((config.memory_limit / n as u64).to_string()),
+            debug: config.debug_worker,
+        };
+        let mut group = Group { workers: Vec::new(), dispatcher, _timer: timer, _listener: listener, _io: io, address };
+        for i in 0..n {
+            let mut serving = ServeConfig::new(group.address.clone(), Arc::new(crate::config::session_config));
+            serving.id = format!("worker_{i}");
+            let worker = serve(&device, serving)?;
+            let deadline = Instant::now() + JOIN;
+            // One after the other, so that places and names agree.
+            while !worker.is_joined() {
+                if session::interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                if Instant::now() > deadline {
+                    return Err(Error::Connection(format!("worker {i} did not join within {JOIN:?}")));
+                }
+                session::blocking(|| std::thread::sleep(Duration::from_millis(1)));
+            }
+            group.workers.push(worker);
+        }
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.dispatcher.end();
+        for worker in self.workers.drain(..) {
+            worker.stop(Duration::ZERO);
+        }
+    }
+}
+
+fn unique_name() -> String {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("group-{}-{n}.sock", std::process::id())
+}
+
+/// Gives this process's session `n` workers. Called again it re-forms the group; tensors are carried over. With a server, the
+/// session is limited to as many of its workers.
+///
+/// # Errors
+/// When `n` is 0, a server has fewer, or the workers cannot be started.
+pub fn gpu_workers(n: usize) -> Result<()> {
+    if n == 0 {
+        return Err(Error::Value("gpu_workers needs at least one worker, got 0".into()));
+    }
+    let mut group = GROUP.lock();
+    if group.is_none()
+        && let Some(there) = current::remote_workers()
+    {
+        return match there >= n {
+            true => Ok(()),
+            false => Err(Error::Value(format!("gpu_workers({n}): the server has {there} workers"))),
+        };
+    }
+    let have = group.as_ref().map_or(1, |g| g.workers.len());
+    if have == n {
+        return Ok(());
+    }
+    let config = Config::from_env()?;
+    let running = session::running().is_some();
+    if running {
+        synchronize()?;
+    }
+    let (new, opened, formed) = if n == 1 {
+        let (session, handle) = crate::embedded::start(&config)?;
+        (session, Current::Embedded(handle), None)
+    } else {
+        let formed = Group::start(&config, n)?;
+        let (session, current) = server::open(&config, &formed.address.to_string(), &ConnectOptions::default())?;
+        (session, current, Some(formed))
+    };
+    server::move_to(new, opened)?;
+    *group = formed;
+    Ok(())
+}
+
+/// How many workers the session has.
+pub fn worker_count() -> usize {
+    if let Some(group) = &*GROUP.lock() {
+        return group.workers.len();
+    }
+    current::remote_workers().unwrap_or(1)
+}
+
+/// The group ends with the session it was for.
+pub(crate) fn end() {
+    let group = GROUP.lock().take();
+    drop(group);
+}

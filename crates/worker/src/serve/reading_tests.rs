@@ -1,0 +1,136 @@
+//! Streams of all forms, forgotten templates and repeated messages, read by [`Reading`].
+
+use std::collections::BTreeMap;
+
+use gt_ir::{TensorId, Window};
+use gt_net::protocol::{StreamMessage, encode};
+use gt_plan::Outliner;
+use proptest::prelude::*;
+
+use super::config::HeldLimits;
+use super::reading::{Fault, Reading, Step};
+
+/// One of few shapes of windows, under names of its own.
+fn window(shape: u64, n: u64) -> Window {
+    let line = |k: u64| format!("%{} = fill() dtype=f32 shape=[{}] $ {n}.0", 10 * n + k, shape + 1).parse().unwrap();
+    Window { instrs: (0..=shape).map(line).collect(), ..Window::default() }
+}
+
+fn held(templates: usize) -> HeldLimits {
+    HeldLimits { templates, ..HeldLimits::default() }
+}
+
+/// What a client sends, and what it knows by template.
+#[derive(Default)]
+struct Client {
+    seen: BTreeMap<u128, u8>,
+    templates: BTreeMap<u128, Vec<u8>>,
+    sent: Vec<Vec<u8>>,
+    expected: Vec<Window>,
+}
+
+impl Client {
+    fn window(&mut self, window: Window) {
+        let mut outliner = Outliner::default();
+        let (digest, bindings) = outliner.run(&window, 0);
+        let mut bound = Vec::new();
+        bindings.encode(&mut bound);
+        let (mut template, mut bytes) = (Vec::new(), Vec::new());
+        outliner.template(&window).encode(&mut template);
+        window.encode(&mut bytes);
+        let times = self.seen.entry(digest).or_default();
+        *times = times.saturating_add(1);
+        self.sent.push(match *times {
+            1 => encode(&StreamMessage::Send { window: &bytes }),
+            2 => encode(&StreamMessage::Define { digest, template: &template, bindings: &bound }),
+            _ => encode(&StreamMessage::Replay { digest, bindings: &bound }),
+        });
+        self.templates.insert(digest, template);
+        self.expected.push(window);
+    }
+
+    fn template(&mut self, digest: u128) {
+        self.sent.push(encode(&StreamMessage::Template { digest, template: &self.templates[&digest] }));
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_window_is_read_once_and_in_order(
+        shapes in prop::collection::vec(0u64..4, 1..40),
+        templates in 1usize..4,
+        late in prop::collection::vec(0usize..5, 40),
+        again in prop::collection::vec(any::<bool>(), 200),
+    ) {
+        let mut client = Client::default();
+        let mut reading = Reading::new(0, &held(templates));
+        let (mut windows, mut streams, mut wanted) = (Vec::new(), Vec::new(), Vec::<(usize, u128)>::new());
+        let mut shapes = shapes.into_iter().enumerate();
+        let (mut next, mut asked) = (0, 0);
+        loop {
+            // A template comes after some more windows, or when there are none.
+            wanted.iter_mut().for_each(|(wait, _)| *wait = wait.saturating_sub(1));
+            let shape = shapes.next();
+            let due = wanted.iter().position(|(wait, _)| *wait == 0 || shape.is_none());
+            if let Some((n, shape)) = shape {
+                client.window(window(shape, n as u64));
+            } else if due.is_none() && next == client.sent.len() {
+                break;
+            }
+            if let Some(at) = due {
+                let (_, digest) = wanted.remove(at);
+                client.template(digest);
+            }
+            while next < client.sent.len() {
+                let repeats = if again[next % again.len()] { 2 } else { 1 };
+                for _ in 0..repeats {
+                    let mut steps = Vec::new();
+                    let asks = reading.take(next as u64, &client.sent[next], &mut steps).unwrap();
+                    if let Some(digest) = asks {
+                        wanted.push((late[asked % late.len()], digest));
+                        asked += 1;
+                    }
+                    for (stream, step) in steps {
+                        streams.push(stream);
+                        if let Step::Window(new) = step {
+                            windows.push(new.window);
+                        }
+                    }
+                }
+                next += 1;
+            }
+            prop_assert!(wanted.len() <= 1, "a template is asked for once, and one at a time");
+        }
+        prop_assert_eq!(windows, client.expected);
+        prop_assert_eq!(streams, (1..=client.sent.len() as u64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_bytes_do_harm(messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..20)) {
+        let mut reading = Reading::new(0, &held(2));
+        for (seq, message) in messages.iter().enumerate() {
+            let mut steps = Vec::new();
+            // The session would be closed at the first fault; going on must be harmless all the same.
+            let _ = reading.take(seq as u64, message, &mut steps);
+            prop_assert!(steps.len() <= seq + 1);
+        }
+    }
+}
+
+#[test]
+fn a_step_of_the_server_keeps_its_place_behind_a_missing_template() {
+    let mut reading = Reading::new(5, &held(2));
+    let mut client = Client::default();
+    (0..3).for_each(|n| client.window(window(0, n)));
+    let mut steps = Vec::new();
+    let digest = reading.take(5, &client.sent[2], &mut steps).unwrap().unwrap();
+    reading.insert(Step::Expect { id: TensorId(9), generation: 1 }, &mut steps).unwrap();
+    assert_eq!(reading.take(7, b"", &mut steps), Err(Fault::Gap { expected: 6 }));
+    assert!(steps.is_empty() && reading.awaited() == Some(digest));
+    client.template(digest);
+    assert_eq!(reading.take(6, &client.sent[3], &mut steps), Ok(None));
+    let [(6, Step::Window(_)), (6, Step::Expect { .. }), (7, Step::Nothing)] = &steps[..] else {
+        panic!("{} steps", steps.len())
+    };
+    assert_eq!((reading.received(), reading.awaited()), (7, None));
+}

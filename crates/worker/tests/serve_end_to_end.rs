@@ -1,0 +1,145 @@
+//! A client's link, a dispatcher and workers that serve, together over sockets.
+
+mod serving;
+mod support;
+
+use std::time::Duration;
+
+use gt_client::link::{Link, WaitError};
+use gt_client::remote::{Network, Options, Remote};
+use gt_dispatcher::{Dispatcher, DispatcherConfig, Timer};
+use gt_ir::{FailureKind, TensorId};
+use gt_net::{Address, Io, Listener};
+use gt_worker::WorkerStats;
+use gt_worker::serve::Service;
+use serving::{PATIENCE, bytes_of, config, device, reference_worker};
+use support::*;
+use tempfile::TempDir;
+
+/// A server, whose parts live as long as it does.
+struct Server {
+    dispatcher: Dispatcher,
+    _timer: Timer,
+    listener: Listener,
+    io: Io,
+    directory: TempDir,
+}
+
+impl Server {
+    fn start(tcp: bool) -> Server {
+        let directory = tempfile::tempdir().unwrap();
+        let io = Io::start("server").unwrap();
+        let dispatcher = Dispatcher::new(DispatcherConfig::default()).unwrap();
+        let address = match tcp {
+            true => "127.0.0.1:0".parse().unwrap(),
+            false => Address::Unix(directory.path().join("server.sock")),
+        };
+        let listener = dispatcher.listen(&io, &address, None).unwrap();
+        let timer = dispatcher.start_timer().unwrap();
+        Server { dispatcher, _timer: timer, listener, io, directory }
+    }
+
+    fn worker(&self) -> Service {
+        let mut config = config(self.listener.address(), self.directory.path());
+        config.listen_host = Some("127.0.0.1".to_string());
+        let service = Service::start(reference_worker(), device(), config).unwrap();
+        wait_until(|| service.is_joined());
+        service
+    }
+
+    fn connect(&self) -> Remote {
+        let addresses = vec![self.listener.address().clone()];
+        let network = Network { io: self.io.clone(), addresses, tls: None, host: gt_net::host_id() };
+        let options = Options {
+            name: "test".to_string(),
+            token: Vec::new(),
+            variables: Vec::new(),
+            workers: 0,
+            timeout: PATIENCE,
+            idle: || false,
+        };
+        Remote::open(Box::new(network), options, &never).unwrap()
+    }
+}
+
+fn floats_of(client: &Remote, id: u64) -> Vec<f32> {
+    floats(&client.read(TensorId(id), &never).unwrap())
+}
+
+fn failure_of<T: std::fmt::Debug>(result: Result<T, WaitError>) -> gt_ir::Failure {
+    match result {
+        Err(WaitError::Failed(failure)) => failure,
+        other => panic!("expected a failure, got {other:?}"),
+    }
+}
+
+/// Counts a cell up with windows that repeat, and reads it now and then.
+fn count(client: &Remote, steps: u64) {
+    client.send(window(&["%1 = fill() dtype=f32 shape=[2] $ 0.0"], &[], &[]), &never).unwrap();
+    for step in 1..=steps {
+        let add = format!("%{} = binary(%{step}) kind=add scalar=right $ 1.0", step + 1);
+        client.send(window(&[&add], &[step], &[]), &never).unwrap();
+        if step % 7 == 0 {
+            assert_eq!(floats_of(client, step + 1), [step as f32; 2]);
+        }
+    }
+    assert_eq!(floats_of(client, steps + 1), [steps as f32; 2]);
+}
+
+#[test]
+fn a_session_runs_on_a_worker_behind_a_server() {
+    within_time(|| {
+        for tcp in [false, true] {
+            let server = Server::start(tcp);
+            let worker = server.worker();
+            let client = server.connect();
+            assert_eq!(client.workers(), [worker.id()]);
+            count(&client, 100);
+            // Large payloads go by the data connection, both ways.
+            let values: Vec<f32> = (0..100_000).map(|n| n as f32).collect();
+            let lines = ["%500 = upload() dtype=f32 shape=[100000]", "%501 = unary(%500) kind=neg"];
+            client.send(window(&lines, &[], &[&values]), &never).unwrap();
+            assert_eq!(bytes_of(&floats_of(&client, 501)), bytes_of(&values.iter().map(|v| -v).collect::<Vec<_>>()));
+            client.synchronize(&never).unwrap();
+            let stats = WorkerStats::from_json(&client.stats(&never).unwrap()).unwrap();
+            assert_eq!((stats.windows, stats.sessions), (102, 1));
+            assert_eq!(failure_of(client.read(TensorId(7777), &never)).kind, FailureKind::Internal);
+            drop(client);
+            wait_until(|| worker.sessions().is_empty());
+        }
+    });
+}
+
+#[test]
+fn several_sessions_share_a_worker_and_see_their_own_values() {
+    within_time(|| {
+        let server = Server::start(false);
+        let _worker = server.worker();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| count(&server.connect(), 60));
+            }
+        });
+        wait_until(|| server.dispatcher.status().sessions.is_empty());
+    });
+}
+
+#[test]
+fn a_session_whose_worker_stops_goes_on_at_another() {
+    within_time(|| {
+        let server = Server::start(false);
+        let first = server.worker();
+        let client = server.connect();
+        count(&client, 20);
+        let _second = server.worker();
+        first.stop(Duration::ZERO);
+        // What was there is lost, and said to be.
+        wait_until(
+            || matches!(client.read(TensorId(21), &never), Err(WaitError::Failed(f)) if f.kind == FailureKind::WorkerLost),
+        );
+        let lines = ["%900 = fill() dtype=f32 shape=[2] $ 5.0", "%901 = binary(%900, %21) kind=add scalar=none"];
+        client.send(window(&lines, &[], &[]), &never).unwrap();
+        assert_eq!(floats_of(&client, 900), [5.0, 5.0]);
+        assert_eq!(failure_of(client.read(TensorId(901), &never)).kind, FailureKind::WorkerLost);
+    });
+}
