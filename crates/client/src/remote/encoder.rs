@@ -8,7 +8,9 @@ use gt_net::protocol::{StreamMessage, encode};
 use gt_plan::Outliner;
 
 /// Payloads over this go by the data connection.
-pub(super) const TRAVELS_APART_BYTES: usize = 64 << 10;
+const TRAVELS_APART_BYTES: usize = 64 << 10;
+/// When those of a window are more than this together, all of them do: a message is to stay small.
+const TOGETHER_BYTES: usize = 1 << 20;
 /// Templates that are remembered. Workers remember more, so that they rarely have to ask.
 const REMEMBERED: usize = 512;
 
@@ -28,6 +30,12 @@ pub(super) struct Encoder {
     bindings: Vec<u8>,
 }
 
+/// The longest payload that travels inside the window.
+pub(super) fn most_inside(window: &Window) -> usize {
+    let small = window.uploads.iter().map(|p| p.bytes.len()).filter(|&len| len <= TRAVELS_APART_BYTES);
+    if small.sum::<usize>() <= TOGETHER_BYTES { TRAVELS_APART_BYTES } else { 0 }
+}
+
 impl Encoder {
     /// The message that carries a window.
     pub fn window(&mut self, window: &Window) -> Vec<u8> {
@@ -35,7 +43,7 @@ impl Encoder {
         if window.eager || window.instrs.is_empty() {
             return whole(window);
         }
-        let (digest, bindings) = self.outliner.run(window, TRAVELS_APART_BYTES);
+        let (digest, bindings) = self.outliner.run(window, most_inside(window));
         self.bindings.clear();
         bindings.encode(&mut self.bindings);
         self.uses += 1;
@@ -73,9 +81,10 @@ impl Encoder {
 
 fn whole(window: &Window) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64 + 48 * window.instrs.len());
-    if window.uploads.iter().any(|p| p.bytes.len() > TRAVELS_APART_BYTES) {
+    let most = most_inside(window);
+    if window.uploads.iter().any(|p| p.bytes.len() > most) {
         let mut light = window.clone();
-        light.uploads.retain(|p| p.bytes.len() <= TRAVELS_APART_BYTES);
+        light.uploads.retain(|p| p.bytes.len() <= most);
         light.encode(&mut bytes);
     } else {
         window.encode(&mut bytes);

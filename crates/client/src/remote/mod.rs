@@ -20,18 +20,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gt_ir::{Failure, HostTensor, TensorId, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
 use gt_net::protocol::{DataRequest, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
-use encoder::{Encoder, TRAVELS_APART_BYTES};
+use encoder::{Encoder, most_inside};
 use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
 
 /// How long a lost server is looked for before the session is given up: waits end within five seconds.
 const GIVE_UP: Duration = Duration::from_secs(4);
+/// How long a session without a worker is waited for in silence.
+const SAY_AFTER: Duration = Duration::from_secs(2);
 /// How often a waiting thread asks whether it should give up.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
@@ -91,7 +93,7 @@ impl Remote {
         shared.wait(&|| cancel() || Instant::now() > deadline, |state| state.is_open().then_some(Ok(()))).map_err(
             |e| match e {
                 WaitError::Interrupted if !cancel() => WaitError::Failed(Failure::new(
-                    gt_ir::FailureKind::WorkerLost,
+                    FailureKind::WorkerLost,
                     format!("the server at {} did not answer within {timeout:?}", shared.dialer.server()),
                 )),
                 e => e,
@@ -99,6 +101,11 @@ impl Remote {
         )?;
         upkeep::start(&shared);
         Ok(Remote { shared })
+    }
+
+    /// Whether there is a worker that runs what is sent.
+    pub fn has_worker(&self) -> bool {
+        self.shared.state.lock().home.is_some()
     }
 
     /// The names of the session's workers, its home first.
@@ -147,7 +154,8 @@ impl Link for Remote {
             return Ok(());
         }
         let mut apart = Vec::new();
-        for payload in window.uploads.iter().filter(|p| p.bytes.len() > TRAVELS_APART_BYTES) {
+        let inside = most_inside(&window);
+        for payload in window.uploads.iter().filter(|p| p.bytes.len() > inside) {
             if let Some(id) = window.instrs.get(payload.instr as usize).and_then(|i| i.outs.first()) {
                 apart.push((*id, payload.bytes.clone()));
             }
@@ -214,6 +222,8 @@ impl Shared {
     ) -> Result<T, WaitError> {
         let mut state = self.state.lock();
         let mut poll = Instant::now() + CANCEL_POLL;
+        let say_at = Instant::now() + SAY_AFTER;
+        let mut said = false;
         loop {
             if let Some(result) = ready(&mut state) {
                 return result;
@@ -223,10 +233,15 @@ impl Shared {
             }
             self.changed.wait_until(&mut state, poll);
             if Instant::now() >= poll {
+                let alone = state.session.is_some() && state.home.is_none();
                 // The lock is not held while foreign code runs.
                 drop(state);
                 if cancel() {
                     return Err(WaitError::Interrupted);
+                }
+                if alone && !said && Instant::now() > say_at {
+                    said = true;
+                    eprintln!("gt: the server at {} has no worker; waiting for one to join", self.dialer.server());
                 }
                 state = self.state.lock();
                 poll = Instant::now() + CANCEL_POLL;
@@ -267,10 +282,20 @@ impl Shared {
 
     /// Sends a message that the outbox has. If the connection is full or gone, the link's thread sends it again.
     fn dispatch(&self, connection: &gt_net::Connection, head: &[u8]) {
-        if connection.send(head).is_err() {
-            let mut state = self.state.lock();
-            state.resend = true;
-            self.upkeep.notify_one();
+        match connection.send(head) {
+            Ok(()) => {}
+            Err(why @ gt_net::NetError::TooLarge { .. }) => {
+                // It would be too large again.
+                let mut state = self.state.lock();
+                state.end(Failure::new(FailureKind::Internal, format!("a window cannot be sent: {why}")));
+                drop(state);
+                self.changed.notify_all();
+            }
+            Err(_) => {
+                let mut state = self.state.lock();
+                state.resend = true;
+                self.upkeep.notify_one();
+            }
         }
     }
 
