@@ -96,8 +96,7 @@ fn a_program_runs_in_processes_that_are_killed_and_come_back() {
 
     // A window of many payloads, each too small to travel apart, is one long message.
     let ty = Tensor::full(&[12_000], 1.0, None).unwrap().read().unwrap().ty;
-    let parts: Vec<Tensor> =
-        (0..250).map(|_| Tensor::from_bytes(ty, vec![0u8; 48_000].into()).unwrap()).collect();
+    let parts: Vec<Tensor> = (0..250).map(|_| Tensor::from_bytes(ty, vec![0u8; 48_000].into()).unwrap()).collect();
     let sum = parts.iter().try_fold(Tensor::full(&[12_000], 1.0, None).unwrap(), |sum, part| sum.add(part)).unwrap();
     assert_eq!(value(&sum).unwrap(), 12_000.0);
 
