@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -23,4 +24,6 @@ def run(*arguments: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """What the installed command calls."""
+    # Python would note Ctrl-C beside the command, and raise it when a server that has ended in good order returns.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(run(*(sys.argv[1:] if arguments is None else arguments)))

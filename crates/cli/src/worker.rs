@@ -43,7 +43,8 @@ impl Backend {
 /// Serve a device of this machine to a server.
 ///
 /// The worker joins the server, runs the sessions that are placed on it, and joins again when the connection was lost. It may
-/// be started before the server. Ctrl-C or SIGTERM ends it: what runs is finished, its sessions are told.
+/// be started before the server. Ctrl-C or SIGTERM ends it: what runs is finished, its sessions are told; a second
+/// Ctrl-C ends it at once.
 ///
 /// Examples:
 ///   gt worker                                  the server on this machine, at port 9000

@@ -111,7 +111,8 @@ pub fn running() -> Option<&'static Session> {
 
 #[cold]
 fn start() -> Result<&'static Session> {
-    let _one_at_a_time = STARTING.lock();
+    // Whoever holds it may wait for a server, and need what this thread would keep.
+    let _one_at_a_time = blocking(|| STARTING.lock());
     if let Some(session) = current() {
         return Ok(session);
     }
@@ -124,7 +125,8 @@ fn start() -> Result<&'static Session> {
 /// Makes another session the process's own, or none. What lanes recorded has to be sent before, and nothing may be recorded
 /// meanwhile: ids of the old session mean nothing to the new one unless their values were carried over.
 pub fn replace(session: Option<Session>) {
-    let _one_at_a_time = STARTING.lock();
+    // Whoever holds it may wait for a server, and need what this thread would keep.
+    let _one_at_a_time = blocking(|| STARTING.lock());
     set(session.map(|s| &*Box::leak(Box::new(s))));
 }
 

@@ -114,6 +114,31 @@ fn large_payloads_go_by_the_data_connection() {
     assert_eq!(fake.uploads[&TensorId(51)][..], vec![51u8; 1 << 20]);
 }
 
+/// Each rides inside its window, but a server takes no message of so many.
+#[test]
+fn many_small_payloads_made_a_message_that_no_server_takes() {
+    let server = Server::new();
+    let remote = server.open();
+    let mut many = Window::default();
+    for id in 1000..1100u64 {
+        let one = upload(id, 60 << 10);
+        many.uploads.extend(one.uploads.into_iter().map(|p| gt_ir::Payload { instr: id as u32 - 1000, ..p }));
+        many.instrs.extend(one.instrs);
+    }
+    // Whole, as a definition, and by its template.
+    for _ in 0..3 {
+        remote.send(many.clone(), NEVER).unwrap();
+    }
+    remote.synchronize(NEVER).unwrap();
+    eventually("the uploads", || server.0.lock().uploads.len() == 100);
+    let fake = server.0.lock();
+    assert_eq!(fake.forms, ["send", "define", "replay"]);
+    for window in &fake.windows {
+        assert!(window.uploads.iter().map(|p| p.bytes.len()).sum::<usize>() <= 1 << 20);
+        assert_eq!(window.instrs.len(), 100);
+    }
+}
+
 #[test]
 fn a_client_that_runs_ahead_waits_for_credits() {
     let server = Server::new();

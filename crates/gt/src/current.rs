@@ -1,5 +1,6 @@
 //! The process's session, whichever kind it is.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gt_client::remote::Remote;
@@ -22,6 +23,8 @@ pub(crate) enum Current {
 
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 static ON_START: OnceLock<fn()> = OnceLock::new();
+/// The program has left its server: `GT_ADDRESS` no longer says where its sessions are.
+static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// Says that the first op starts a session: with the server of `GT_ADDRESS`, or with a worker in this process. Call it
 /// before anything else; again does nothing.
@@ -36,7 +39,8 @@ pub fn on_start(f: fn()) {
 
 fn start() -> Result<Session> {
     let config = Config::from_env()?;
-    let (session, current) = match &config.address {
+    let address = config.address.as_ref().filter(|_| !LEFT.load(Ordering::SeqCst));
+    let (session, current) = match address {
         Some(address) => server::open(&config, address, &server::ConnectOptions::default())?,
         None => {
             let (session, handle) = embedded::start(&config)?;
@@ -53,6 +57,11 @@ pub(crate) fn began(current: Current) {
     if let Some(f) = ON_START.get() {
         f();
     }
+}
+
+/// The next session is one in this process.
+pub(crate) fn leave_server() {
+    LEFT.store(true, Ordering::SeqCst);
 }
 
 /// Takes the session out of use.
@@ -149,6 +158,10 @@ pub fn empty_cache() -> Result<()> {
 
 /// Ends the session: nothing waits for what was still recorded. For the end of a program.
 pub fn shutdown() {
+    // A forked child has a copy of the connections; the session is its parent's.
+    if session::is_forked() {
+        return;
+    }
     match &*CURRENT.lock() {
         Some(Current::Embedded(session)) => session.worker().shutdown(),
         Some(Current::Remote(remote)) => remote.close(),

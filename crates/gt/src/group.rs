@@ -93,7 +93,8 @@ pub fn gpu_workers(n: usize) -> Result<()> {
     if n == 0 {
         return Err(Error::Value("gpu_workers needs at least one worker, got 0".into()));
     }
-    let mut group = GROUP.lock();
+    // Whoever holds it waits for workers, and needs what this thread would keep.
+    let mut group = session::blocking(|| GROUP.lock());
     if group.is_none()
         && let Some(there) = current::remote_workers()
     {
@@ -126,7 +127,7 @@ pub fn gpu_workers(n: usize) -> Result<()> {
 
 /// How many workers the session has.
 pub fn worker_count() -> usize {
-    if let Some(group) = &*GROUP.lock() {
+    if let Some(group) = &*session::blocking(|| GROUP.lock()) {
         return group.workers.len();
     }
     current::remote_workers().unwrap_or(1)
@@ -134,6 +135,6 @@ pub fn worker_count() -> usize {
 
 /// The group ends with the session it was for.
 pub(crate) fn end() {
-    let group = GROUP.lock().take();
+    let group = session::blocking(|| GROUP.lock()).take();
     drop(group);
 }

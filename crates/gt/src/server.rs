@@ -15,6 +15,9 @@ use crate::config::{self, Config};
 use crate::current::{self, Current};
 use crate::group;
 
+/// The largest window that `GT_CLIENT_BATCH_SIZE` can ask for: servers take messages of a few MiB.
+const MOST_IN_A_WINDOW: usize = 16_384;
+
 /// How a server is reached, beyond its address.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -75,6 +78,7 @@ pub(crate) fn move_to(new: Session, opened: Current) -> Result<()> {
 /// # Errors
 /// As [`synchronize`]; the session has ended all the same.
 pub fn disconnect() -> Result<()> {
+    current::leave_server();
     if session::running().is_none() {
         return Ok(());
     }
@@ -128,12 +132,11 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
     };
     let network = Network { io: io()?, addresses, tls, host: gt_net::host_id() };
     let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default();
-    let script = std::env::args().next().unwrap_or_default();
     let remote = session::blocking(|| {
         Remote::open(
             Box::new(network),
             Options {
-                name: format!("{} (process {})", script, std::process::id()),
+                name: format!("{} (process {})", script(), std::process::id()),
                 token: token.into_bytes(),
                 variables: config::session_variables(),
                 workers: options.workers,
@@ -149,12 +152,22 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
     })?);
     let session = Session {
         link: Box::new(remote.clone()),
-        batch_size: config.client_batch_size,
+        batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),
         // A step that is sent whole is one message instead of several, and the worker has cores of its own.
         join_after: config.join_after(true),
         debug: config.client_debug(),
     };
     Ok((session, Current::Remote(remote)))
+}
+
+/// What this process runs, for people: the script, where the program is an interpreter.
+fn script() -> String {
+    let mut args = std::env::args();
+    let program = args.next().unwrap_or_default();
+    let is_python = program.rsplit('/').next().is_some_and(|name| name.starts_with("python"));
+    // No other arguments: they may hold what is nobody's business.
+    let script = args.find(|arg| !arg.starts_with('-')).filter(|arg| is_python && arg.ends_with(".py"));
+    script.unwrap_or(program)
 }
 
 /// Sends every value of one session to another, under the name it has.

@@ -9,10 +9,21 @@ use gt_plan::Outliner;
 
 /// Payloads over this go by the data connection.
 const TRAVELS_APART_BYTES: usize = 64 << 10;
-/// When those of a window are more than this together, all of them do: a message is to stay small.
-const TOGETHER_BYTES: usize = 1 << 20;
+/// What payloads may add to a message: servers take messages of a few MiB.
+const INSIDE_BYTES: usize = 1 << 20;
 /// Templates that are remembered. Workers remember more, so that they rarely have to ask.
 const REMEMBERED: usize = 512;
+
+/// Payloads of a window that are longer than this travel apart: the longest ones, so that the rest has room in a message.
+pub(super) fn longest_inside(window: &Window) -> usize {
+    let mut longest = TRAVELS_APART_BYTES;
+    let inside =
+        |longest: usize| -> usize { window.uploads.iter().map(|p| p.bytes.len()).filter(|&len| len <= longest).sum() };
+    while longest > 0 && inside(longest) > INSIDE_BYTES {
+        longest /= 2;
+    }
+    longest
+}
 
 /// A window that was seen before.
 struct Known {
@@ -30,20 +41,14 @@ pub(super) struct Encoder {
     bindings: Vec<u8>,
 }
 
-/// The longest payload that travels inside the window.
-pub(super) fn most_inside(window: &Window) -> usize {
-    let small = window.uploads.iter().map(|p| p.bytes.len()).filter(|&len| len <= TRAVELS_APART_BYTES);
-    if small.sum::<usize>() <= TOGETHER_BYTES { TRAVELS_APART_BYTES } else { 0 }
-}
-
 impl Encoder {
-    /// The message that carries a window.
-    pub fn window(&mut self, window: &Window) -> Vec<u8> {
+    /// The message that carries a window, with its payloads up to the length that [`longest_inside`] gave.
+    pub fn window(&mut self, window: &Window, longest: usize) -> Vec<u8> {
         // What time or another thread cut will not come again as it is.
         if window.eager || window.instrs.is_empty() {
-            return whole(window);
+            return whole(window, longest);
         }
-        let (digest, bindings) = self.outliner.run(window, most_inside(window));
+        let (digest, bindings) = self.outliner.run(window, longest);
         self.bindings.clear();
         bindings.encode(&mut self.bindings);
         self.uses += 1;
@@ -62,7 +67,7 @@ impl Encoder {
             self.forget();
         }
         self.known.insert(digest, Known { template: None, last_used: self.uses });
-        whole(window)
+        whole(window, longest)
     }
 
     /// A template that was sent and is still remembered.
@@ -79,12 +84,11 @@ impl Encoder {
     }
 }
 
-fn whole(window: &Window) -> Vec<u8> {
+fn whole(window: &Window, longest: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64 + 48 * window.instrs.len());
-    let most = most_inside(window);
-    if window.uploads.iter().any(|p| p.bytes.len() > most) {
+    if window.uploads.iter().any(|p| p.bytes.len() > longest) {
         let mut light = window.clone();
-        light.uploads.retain(|p| p.bytes.len() <= most);
+        light.uploads.retain(|p| p.bytes.len() <= longest);
         light.encode(&mut bytes);
     } else {
         window.encode(&mut bytes);

@@ -25,13 +25,17 @@ use gt_net::protocol::{DataRequest, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
-use encoder::{Encoder, most_inside};
+use encoder::{Encoder, longest_inside};
 use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
 
-/// How long a lost server is looked for before the session is given up: waits end within five seconds.
-const GIVE_UP: Duration = Duration::from_secs(4);
+/// How long a lost server is looked for, from when it was last heard, before the session is given up: waits end within five
+/// seconds.
+const GIVE_UP: Duration = Duration::from_millis(4500);
+/// How long a worker may be out of reach while its server says that it is there. Longer than a server takes to notice that a
+/// worker is gone.
+const OUT_OF_REACH: Duration = Duration::from_secs(20);
 /// How long a session without a worker is waited for in silence.
 const SAY_AFTER: Duration = Duration::from_secs(2);
 /// How often a waiting thread asks whether it should give up.
@@ -87,18 +91,22 @@ impl Remote {
             recording: AtomicBool::new(false),
             options,
         });
-        upkeep::say_hello(&shared, cancel)?;
         let timeout = shared.options.timeout;
         let deadline = Instant::now() + timeout;
-        shared.wait(&|| cancel() || Instant::now() > deadline, |state| state.is_open().then_some(Ok(()))).map_err(
-            |e| match e {
+        let connection = upkeep::say_hello(&shared, timeout, cancel)?;
+        let opened = shared.wait(&|| cancel() || Instant::now() > deadline, |state| state.is_open().then_some(Ok(())));
+        if let Err(error) = opened {
+            // Or the server would keep a session that nobody has.
+            shared.close();
+            connection.close();
+            return Err(match error {
                 WaitError::Interrupted if !cancel() => WaitError::Failed(Failure::new(
                     FailureKind::WorkerLost,
                     format!("the server at {} did not answer within {timeout:?}", shared.dialer.server()),
                 )),
-                e => e,
-            },
-        )?;
+                error => error,
+            });
+        }
         upkeep::start(&shared);
         Ok(Remote { shared })
     }
@@ -153,34 +161,32 @@ impl Link for Remote {
             // Nobody will run it. Recording goes on; the next read says why.
             return Ok(());
         }
+        let longest = longest_inside(&window);
         let mut apart = Vec::new();
-        let inside = most_inside(&window);
-        for payload in window.uploads.iter().filter(|p| p.bytes.len() > inside) {
+        for payload in window.uploads.iter().filter(|p| p.bytes.len() > longest) {
             if let Some(id) = window.instrs.get(payload.instr as usize).and_then(|i| i.outs.first()) {
                 apart.push((*id, payload.bytes.clone()));
             }
         }
-        {
+        let data = {
             let mut encoder = shared.sending.lock();
             let instrs = window.instrs.len() as u32;
             let bytes = window.uploads.iter().map(|p| p.bytes.len() as u64).sum();
-            let message = encoder.window(&window);
+            let message = encoder.window(&window, longest);
             let mut state = shared.state.lock();
             state.live.window(&window);
             let Some((head, connection)) = state.push(&message, instrs, bytes) else { return Ok(()) };
+            state.keep_uploads(&apart);
+            let data = state.data.clone();
             drop(state);
             if let Some(connection) = connection {
                 shared.dispatch(&connection, &head);
             }
-        }
-        for (id, bytes) in apart {
-            let connection = {
-                let mut state = shared.state.lock();
-                state.uploads.push((id, bytes.clone()));
-                state.data.clone()
-            };
-            if let Some(connection) = connection {
-                let _ = connection.send_with_body(&encode(&DataRequest::Upload { id }), bytes);
+            data
+        };
+        if let Some(data) = data {
+            for (id, bytes) in apart {
+                let _ = data.send_with_body(&encode(&DataRequest::Upload { id }), bytes);
             }
         }
         room
@@ -282,21 +288,23 @@ impl Shared {
 
     /// Sends a message that the outbox has. If the connection is full or gone, the link's thread sends it again.
     fn dispatch(&self, connection: &gt_net::Connection, head: &[u8]) {
-        match connection.send(head) {
-            Ok(()) => {}
-            Err(why @ gt_net::NetError::TooLarge { .. }) => {
-                // It would be too large again.
-                let mut state = self.state.lock();
-                state.end(Failure::new(FailureKind::Internal, format!("a window cannot be sent: {why}")));
-                drop(state);
+        if let Err(error) = connection.send(head) {
+            self.not_sent(&mut self.state.lock(), &error);
+        }
+    }
+
+    /// A message of the outbox was not taken by its connection.
+    fn not_sent(&self, state: &mut State, error: &gt_net::NetError) {
+        match error {
+            // No connection will ever take it, and nothing may go before it.
+            gt_net::NetError::TooLarge { .. } => {
+                let message = format!("a message to the server at {}: {error}", self.dialer.server());
+                state.end(Failure::new(gt_ir::FailureKind::Value, message));
                 self.changed.notify_all();
             }
-            Err(_) => {
-                let mut state = self.state.lock();
-                state.resend = true;
-                self.upkeep.notify_one();
-            }
+            _ => state.resend = true,
         }
+        self.upkeep.notify_one();
     }
 
     /// An instruction was recorded after a pause: if nothing follows, somebody has to send it.

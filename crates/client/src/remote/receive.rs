@@ -23,6 +23,10 @@ fn lost(reason: impl ToString) -> Failure {
 impl FromControl {
     fn take(shared: &Arc<Shared>, from: &Connection, message: FromServer) -> Result<(), NetError> {
         let mut state = shared.state.lock();
+        if state.has_ended() {
+            from.close();
+            return Ok(());
+        }
         match message {
             FromServer::Welcome { session, secret, workers, home, received, credits_instrs, credits_bytes } => {
                 state.session = Some((session, secret));
@@ -31,6 +35,7 @@ impl FromControl {
                 state.workers = workers;
                 state.ack(received, 0)?;
                 state.control = Some(from.clone());
+                state.knocking = None;
                 state.resend = true;
                 state.attach = state.home.is_some() && state.data.is_none();
             }
@@ -47,6 +52,7 @@ impl FromControl {
                 state.data = None;
                 state.attach = true;
                 state.refused_since = None;
+                state.unreached_since = None;
             }
             FromServer::Status { .. } => {}
         }
@@ -59,7 +65,7 @@ impl FromControl {
 
 impl Receiver for FromControl {
     fn message(&mut self, from: &Connection, head: &[u8], _: Option<Bytes>) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let Some(shared) = self.0.upgrade() else { return from.close() };
         if decode::<FromServer>(head).and_then(|message| Self::take(&shared, from, message)).is_err() {
             from.close();
         }
@@ -68,7 +74,13 @@ impl Receiver for FromControl {
     fn closed(&mut self, from: &Connection, why: &NetError) {
         let Some(shared) = self.0.upgrade() else { return };
         let mut state = shared.state.lock();
+        if state.knocking.as_ref().is_some_and(|c| c.is_same(from)) {
+            state.knocking = None;
+        }
         if state.control.as_ref().is_none_or(|c| c.is_same(from)) {
+            if let (true, NetError::Silent { silent }) = (state.control.is_some(), why) {
+                state.silent_for = *silent;
+            }
             state.control = None;
             if state.session.is_none() {
                 state.end(lost(format!("the server at {}: {why}", shared.dialer.server())));
@@ -82,7 +94,7 @@ impl Receiver for FromControl {
 
 impl Receiver for FromData {
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let Some(shared) = self.0.upgrade() else { return from.close() };
         let mut state = shared.state.lock();
         match decode::<DataReply<'_>>(head) {
             Ok(DataReply::Answer { request, answer }) => {
@@ -121,6 +133,7 @@ impl Receiver for FromData {
                 state.attach = false;
                 state.resend_uploads = true;
                 state.refused_since = None;
+                state.unreached_since = None;
             }
             Ok(DataReply::Refused { reason }) => {
                 // A worker that is leaving says so too; the server will name another one.

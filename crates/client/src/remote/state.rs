@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId};
 use gt_net::protocol::{ToServer, WorkerInfo, encode};
@@ -54,8 +54,8 @@ pub(super) struct State {
     requests: u64,
     ended: Option<Failure>,
     pub live: Live,
-    /// Payloads that travel apart, until the window that takes them has been executed.
-    pub uploads: Vec<(TensorId, Bytes)>,
+    /// Payloads that travel apart, with the numbers of the messages that take them, until these have been executed.
+    uploads: Vec<(u64, TensorId, Bytes)>,
     /// Templates that the worker asked for.
     pub wanted_templates: Vec<u128>,
     /// The control connection is open again, or did not take a message: what is not acked goes out again.
@@ -66,6 +66,12 @@ pub(super) struct State {
     pub resend_uploads: bool,
     /// Since when the worker refuses the session.
     pub refused_since: Option<Instant>,
+    /// Since when the worker cannot be reached.
+    pub unreached_since: Option<Instant>,
+    /// A connection by which the session was said to be resumed; the server's answer has not come.
+    pub knocking: Option<Connection>,
+    /// For how long the server had been silent when its connection was given up.
+    pub silent_for: Duration,
 }
 
 /// Why a session that was closed on purpose answers nothing.
@@ -95,6 +101,9 @@ impl State {
             wanted_templates: Vec::new(),
             resend_uploads: false,
             refused_since: None,
+            unreached_since: None,
+            knocking: None,
+            silent_for: Duration::ZERO,
             resend: false,
             attach: false,
         }
@@ -169,10 +178,19 @@ impl State {
             self.outstanding.1 -= taken.bytes;
             self.taken.pop_front();
         }
-        if self.taken.is_empty() {
-            self.uploads.clear();
-        }
+        self.uploads.retain(|(seq, ..)| *seq >= executed);
         Ok(())
+    }
+
+    /// Keeps payloads of the message that was pushed last.
+    pub fn keep_uploads(&mut self, apart: &[(TensorId, Bytes)]) {
+        let seq = self.outbox.next() - 1;
+        self.uploads.extend(apart.iter().map(|(id, bytes)| (seq, *id, bytes.clone())));
+    }
+
+    /// The payloads that a new worker connection may not have seen.
+    pub fn uploads(&self) -> Vec<(TensorId, Bytes)> {
+        self.uploads.iter().map(|(_, id, bytes)| (*id, bytes.clone())).collect()
     }
 
     /// Whether everything sent has been executed.
@@ -210,11 +228,46 @@ impl State {
         for answer in self.answers.values_mut().filter(|a| a.is_none()) {
             *answer = Some(Answer::Failed(failure.clone()));
         }
-        self.taken.clear();
-        self.outstanding = (0, 0);
-        self.uploads.clear();
+        // The server acks what went with the worker. What it had not received by then runs at the next home: it keeps what it
+        // takes of the credits, and its payloads have to be sent there.
         self.workers.retain(|w| w.id != worker);
         self.home = None;
         self.data = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pushed_upload(state: &mut State, id: u64) {
+        state.push(b"window", 1, 8).unwrap();
+        state.keep_uploads(&[(TensorId(id), Bytes::from(vec![0; 8]))]);
+    }
+
+    fn kept(state: &State) -> Vec<u64> {
+        state.uploads().iter().map(|(id, _)| id.0).collect()
+    }
+
+    #[test]
+    fn uploads_piled_up_while_a_worker_was_never_dry() {
+        let mut state = State::new();
+        (0..10).for_each(|id| pushed_upload(&mut state, id));
+        state.ack(10, 4).unwrap();
+        assert_eq!(kept(&state), [4, 5, 6, 7, 8, 9]);
+        assert!(!state.is_dry());
+    }
+
+    #[test]
+    fn uploads_under_way_when_a_worker_was_lost_never_reached_the_next_one() {
+        let mut state = State::new();
+        (0..3).for_each(|id| pushed_upload(&mut state, id));
+        state.worker_lost("worker_0", "killed");
+        // The server had received two of them; they went with the worker.
+        state.ack(2, 2).unwrap();
+        assert_eq!(kept(&state), [2]);
+        assert!(!state.is_dry(), "the third still takes of the credits");
+        state.ack(3, 3).unwrap();
+        assert!(kept(&state).is_empty() && state.is_dry());
     }
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind};
 use gt_net::protocol::{DataRequest, Resume, StreamMessage, ToServer, encode};
+use gt_net::{Connection, Receiver};
 
 use super::receive::{FromControl, FromData};
 use super::state::State;
-use super::{GIVE_UP, Shared};
+use super::{GIVE_UP, OUT_OF_REACH, Shared};
 use crate::link::WaitError;
 
 /// The pause after a connection that could not be opened.
@@ -18,18 +19,21 @@ const AGAIN: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_millis(2);
 
 /// Connects to the server and introduces the session, or shows that it is an old one.
-pub(super) fn say_hello(shared: &Arc<Shared>, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+pub(super) fn say_hello(
+    shared: &Arc<Shared>,
+    timeout: Duration,
+    cancel: &dyn Fn() -> bool,
+) -> Result<Connection, WaitError> {
     let resume = {
         let state = shared.state.lock();
         state.session.clone().map(|(session, secret)| Resume { session, secret, losses: state.losses })
     };
-    let receiver = Box::new(FromControl(Arc::downgrade(shared)));
-    let timeout = if resume.is_some() { GIVE_UP } else { shared.options.timeout };
+    let receiver = || Box::new(FromControl(Arc::downgrade(shared))) as Box<dyn Receiver>;
     let unreachable = |e: gt_net::NetError| match e {
         gt_net::NetError::Interrupted => WaitError::Interrupted,
         e => WaitError::Failed(Failure::new(FailureKind::WorkerLost, format!("no GT server: {e}"))),
     };
-    let connection = shared.dialer.control(receiver, timeout, cancel).map_err(unreachable)?;
+    let connection = shared.dialer.control(&receiver, timeout, cancel).map_err(unreachable)?;
     let hello = ToServer::Hello {
         token: &shared.options.token,
         name: shared.options.name.clone(),
@@ -37,7 +41,13 @@ pub(super) fn say_hello(shared: &Arc<Shared>, cancel: &dyn Fn() -> bool) -> Resu
         workers: shared.options.workers,
         resume,
     };
-    connection.send(&encode(&hello)).map_err(unreachable)
+    {
+        // Before the answer can come.
+        let mut state = shared.state.lock();
+        state.knocking = state.session.is_some().then(|| connection.clone());
+    }
+    connection.send(&encode(&hello)).map_err(unreachable)?;
+    Ok(connection)
 }
 
 /// Starts the thread.
@@ -118,22 +128,25 @@ fn next(shared: &Shared) -> Task {
 }
 
 fn reconnect(shared: &Arc<Shared>, lost_at: &mut Option<Instant>) {
-    let since = *lost_at.get_or_insert_with(Instant::now);
+    let silent_for = std::mem::take(&mut shared.state.lock().silent_for);
+    let now = Instant::now();
+    let give_up = *lost_at.get_or_insert(now - silent_for.min(GIVE_UP * 2 / 3)) + GIVE_UP;
     let ended = || shared.state.lock().has_ended();
-    if say_hello(shared, &ended).is_ok() {
+    if say_hello(shared, give_up.saturating_duration_since(now).max(AGAIN), &ended).is_ok() {
         // The answer comes with the I/O thread.
         let mut state = shared.state.lock();
-        let until = Instant::now() + AGAIN;
-        while state.control.is_none() && !state.has_ended() && Instant::now() < until {
-            shared.upkeep.wait_until(&mut state, until);
+        while state.knocking.is_some() && !state.has_ended() && Instant::now() < give_up {
+            shared.upkeep.wait_until(&mut state, give_up);
+        }
+        if let Some(unanswered) = state.knocking.take() {
+            unanswered.close();
         }
         if state.control.is_some() {
             return;
         }
-    } else {
-        std::thread::sleep(AGAIN);
     }
-    if since.elapsed() > GIVE_UP {
+    std::thread::sleep(AGAIN.min(give_up.saturating_duration_since(Instant::now())));
+    if Instant::now() >= give_up {
         let message =
             format!("the server at {} is gone: its connection was lost and nothing answers", shared.dialer.server());
         let mut state = shared.state.lock();
@@ -154,11 +167,13 @@ fn resend(shared: &Shared) {
     let heads = state.unreceived();
     drop(state);
     for head in heads {
-        if control.send(&head).is_err() {
+        if let Err(error) = control.send(&head) {
             // Full: what is on its way goes first. Closed: the thread hears of it.
             let mut state = shared.state.lock();
-            state.resend = true;
-            shared.upkeep.wait_for(&mut state, AGAIN);
+            shared.not_sent(&mut state, &error);
+            if !state.has_ended() {
+                shared.upkeep.wait_for(&mut state, AGAIN);
+            }
             return;
         }
     }
@@ -170,28 +185,40 @@ fn attach(shared: &Arc<Shared>) {
         let (Some(home), Some((session, secret))) = (&state.home, &state.session) else { return };
         (home.clone(), *session, secret.clone())
     };
-    let receiver = Box::new(FromData(Arc::downgrade(shared)));
+    let receiver = || Box::new(FromData(Arc::downgrade(shared))) as Box<dyn Receiver>;
     let moved_on = || {
         let state = shared.state.lock();
-        state.has_ended() || state.home.as_ref().is_none_or(|home| home.id != worker.id)
+        state.has_ended() || state.control.is_none() || state.home.as_ref().is_none_or(|home| home.id != worker.id)
     };
     if shared.state.lock().refused_since.is_some() {
         std::thread::sleep(AGAIN);
     }
-    let connected = shared.dialer.data(&worker, receiver, GIVE_UP, &moved_on);
+    let connected = shared.dialer.data(&worker, &receiver, GIVE_UP, &moved_on);
     let asked = connected.and_then(|c| c.send(&encode(&DataRequest::Attach { session, secret: &secret })));
-    if asked.is_err() {
-        let mut state = shared.state.lock();
-        state.attach = state.home.as_ref().is_some_and(|home| home.id == worker.id);
-        shared.upkeep.wait_for(&mut state, AGAIN);
+    let Err(error) = asked else { return };
+    let mut state = shared.state.lock();
+    state.attach = state.home.as_ref().is_some_and(|home| home.id == worker.id);
+    if !state.attach || state.has_ended() || state.control.is_none() {
+        return;
     }
+    let since = *state.unreached_since.get_or_insert_with(Instant::now);
+    let obstacle = shared.dialer.obstacle(&worker);
+    if obstacle.is_some() || since.elapsed() > OUT_OF_REACH {
+        let why = obstacle.unwrap_or_else(|| error.to_string());
+        let message = format!("{} is not within reach, and this session lives there: {why}", worker.id);
+        state.end(Failure::new(FailureKind::WorkerLost, message));
+        drop(state);
+        shared.changed.notify_all();
+        return;
+    }
+    shared.upkeep.wait_for(&mut state, AGAIN);
 }
 
 /// Sends payloads that a new data connection has not seen.
 fn send_uploads(shared: &Shared) {
     let (data, uploads) = {
         let state = shared.state.lock();
-        (state.data.clone(), state.uploads.clone())
+        (state.data.clone(), state.uploads())
     };
     let Some(data) = data else { return };
     for (id, bytes) in uploads {

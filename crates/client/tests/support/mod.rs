@@ -103,22 +103,27 @@ impl Dialer for Server {
         "a fake".into()
     }
 
-    fn control(&self, receiver: Box<dyn Receiver>, _: Duration, _: &dyn Fn() -> bool) -> Result<Connection, NetError> {
+    fn control(
+        &self,
+        receiver: &dyn Fn() -> Box<dyn Receiver>,
+        _: Duration,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Connection, NetError> {
         if self.0.lock().gone {
             return Err(NetError::Unreachable { address: "a fake".into(), reason: "it is gone".into() });
         }
-        let (client, _) = pair(receiver, Box::new(Control(self.clone())));
+        let (client, _) = pair(receiver(), Box::new(Control(self.clone())));
         Ok(client)
     }
 
     fn data(
         &self,
         _: &WorkerInfo,
-        receiver: Box<dyn Receiver>,
+        receiver: &dyn Fn() -> Box<dyn Receiver>,
         _: Duration,
         _: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError> {
-        let (client, _) = pair(receiver, Box::new(Data(self.clone())));
+        let (client, _) = pair(receiver(), Box::new(Data(self.clone())));
         Ok(client)
     }
 }

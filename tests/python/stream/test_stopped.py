@@ -1,0 +1,122 @@
+"""Processes that are there and do not answer: stopped, then continued, or never."""
+
+import signal
+import time
+
+import pytest
+from cluster import Cluster, eventually
+
+pytestmark = pytest.mark.timeout(120)
+
+STEADY = """
+import gt, hashlib, struct, time
+gt.manual_seed(2)
+w = (gt.randn(30, 30) * 0.2).requires_grad_()
+x = gt.randn(20, 30)
+for step in range(400):
+    time.sleep(0.002)
+    loss = (x @ w).tanh().square().mean()
+    loss.backward()
+    with gt.no_grad():
+        w -= 0.1 * w.grad
+        w.grad = None
+    if step % 5 == 0:
+        loss.item()
+        print("step", step, flush=True)
+values = w.flatten().tolist()
+print(hashlib.sha256(struct.pack(f"{len(values)}d", *values)).hexdigest())
+"""
+# Longer than the longest silence that anyone takes for a loss within a client.
+STOPPED_S = 6.0
+
+
+def test_what_was_stopped_goes_on_with_nothing_lost():
+    """A worker, a client and a server of one host, each under a script that never notices."""
+    with Cluster() as of_worker, Cluster() as of_client, Cluster() as of_server:
+        expected = of_worker.run(STEADY).splitlines()[-1]
+        clients, stopped = [], []
+        for cluster, which in ((of_worker, "worker"), (of_client, "client"), (of_server, "server")):
+            server = cluster.server()
+            worker = cluster.worker(server.port, "--threads", 1)
+            cluster.wait_for_workers(server, 1)
+            client = cluster.client(STEADY, server.address)
+            client.wait_for("step 20")
+            clients.append(client)
+            stopped.append({"worker": worker, "client": client, "server": server}[which])
+        for process in stopped:
+            process.send(signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        for process in stopped:
+            process.send(signal.SIGCONT)
+        for client in clients:
+            assert client.succeeded(within=60).splitlines()[-1] == expected
+
+
+def test_a_stopped_server_over_a_network_is_a_clear_error_within_five_seconds(cluster: Cluster):
+    server = cluster.server(workers=1)
+    (cluster.directory / "elsewhere").mkdir(mode=0o700)
+    client = cluster.client(
+        """
+        import gt, time
+        x = gt.ones(10)
+        print("running", x.sum().item(), flush=True)
+        time.sleep(0.5)
+        seen = time.monotonic()
+        try:
+            while True:
+                x = x + 1
+                x.sum().item()
+                seen = time.monotonic()
+        except Exception as error:
+            print(f"after {time.monotonic() - seen:.2f} {type(error).__name__}: {error}", flush=True)
+        """,
+        server.address,
+        XDG_RUNTIME_DIR=cluster.directory / "elsewhere",
+    )
+    client.wait_for("running")
+    server.send(signal.SIGSTOP)
+    printed = client.succeeded().splitlines()[-1].split()
+    assert float(printed[1]) < 5.2 and server.address in " ".join(printed), printed
+    server.send(signal.SIGCONT)
+
+
+def test_a_stopped_client_keeps_its_lease_and_comes_back_over_a_network(cluster: Cluster):
+    server = cluster.server(workers=1)
+    (cluster.directory / "elsewhere").mkdir(mode=0o700)
+    expected = cluster.run(STEADY).splitlines()[-1]
+    client = cluster.client(STEADY, server.address, XDG_RUNTIME_DIR=cluster.directory / "elsewhere")
+    client.wait_for("step 20")
+    client.send(signal.SIGSTOP)
+    eventually("it is away", lambda: [s["state"] for s in cluster.status(server)["sessions"]] == ["away"], within=25)
+    client.send(signal.SIGCONT)
+    assert client.succeeded(within=60).splitlines()[-1] == expected
+
+
+@pytest.mark.heavy
+def test_a_worker_stopped_for_long_over_a_network_is_lost_and_may_come_back(cluster: Cluster):
+    server = cluster.server()
+    (cluster.directory / "elsewhere").mkdir(mode=0o700)
+    worker = cluster.worker(server.port, XDG_RUNTIME_DIR=cluster.directory / "elsewhere")
+    cluster.wait_for_workers(server, 1)
+    client = cluster.client(
+        """
+        import gt
+        x = gt.ones(10)
+        print("running", x.sum().item(), flush=True)
+        while True:
+            try:
+                x = x + 1
+                x.sum().item()
+            except gt.WorkerLost as error:
+                print("lost", error, flush=True)
+                break
+        print("again", gt.ones(3).sum().item(), flush=True)
+        """,
+        server.address,
+    )
+    client.wait_for("running")
+    worker.send(signal.SIGSTOP)
+    client.wait_for("lost", within=40)
+    worker.send(signal.SIGCONT)
+    cluster.wait_for_workers(server, 1)
+    assert "again 3.0" in client.succeeded()
