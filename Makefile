@@ -52,7 +52,7 @@ build-dev: $(VENV)/.maturin ## the same with the profile the tests use
 	@$(MATURIN) develop --profile dev
 
 .PHONY: test
-test: lint test-rust test-python ## everything CI runs: lints, Rust tests, Python tests
+test: lint test-rust test-python test-stream ## everything CI runs: lints, Rust tests, Python tests, also through a server
 
 .PHONY: test-rust
 test-rust: $(VENV)/.maturin ## Rust unit, integration, table and documentation tests
@@ -68,6 +68,11 @@ test-rust: $(VENV)/.maturin ## Rust unit, integration, table and documentation t
 test-python: build-dev $(VENV)/.test ## Python tests against an extension built for testing, and the types users see
 	"$(VENV_PYTHON)" -m pytest
 	"$(VENV_PYTHON)" -m mypy --strict examples/typed_example.py
+
+.PHONY: test-stream
+test-stream: build-dev $(VENV)/.test ## the Python tests again, through a server: over Unix sockets, then over TCP with TLS
+	"$(VENV_PYTHON)" tests/through_server.py unix -q
+	"$(VENV_PYTHON)" tests/through_server.py tls -q
 
 .PHONY: test-all
 test-all: test ## `make test`, then the heavy cases

@@ -248,3 +248,16 @@ def test_a_steady_loop_hits_the_plan_cache_on_a_loaded_machine():
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+def test_a_wait_for_everything_may_have_a_limit():
+    gt.synchronize(timeout=30)
+    x = gt.ones(1500, 1500)
+    for _ in range(40):
+        x = x @ x * 1e-6
+    with pytest.raises(TimeoutError, match="has not run within"):
+        gt.synchronize(timeout=0.05)
+    del x
+    gt.synchronize()
+    with pytest.raises(ValueError, match="timeout"):
+        gt.synchronize(timeout=-1.0)

@@ -8,10 +8,10 @@
 //! CLI-2: stdout has what was asked for; warnings and mistakes go to stderr.
 
 mod children;
+mod ending;
 mod log_lines;
 mod reach;
 mod server;
-mod serving;
 mod size;
 mod status;
 mod table;
@@ -22,23 +22,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub use worker::{Backend, WorkerOptions};
-
-/// What the program that has this command provides.
-pub struct Host {
-    /// What starts a worker, without its arguments: `gt worker`, or `python -m gt.worker`.
-    pub worker_command: Vec<OsString>,
-}
-
-impl Host {
-    /// This executable, run again.
-    ///
-    /// # Errors
-    /// When the system does not say which file it is.
-    pub fn this_executable() -> std::io::Result<Host> {
-        let worker_command = vec![std::env::current_exe()?.into_os_string(), "worker".into()];
-        Ok(Host { worker_command })
-    }
+/// What starts a worker where this executable is the `gt` command.
+///
+/// # Errors
+/// When the system does not say which file it is.
+pub fn own_worker_command() -> std::io::Result<Vec<OsString>> {
+    Ok(vec![std::env::current_exe()?.into_os_string(), "worker".into()])
 }
 
 /// GT: one script drives, many devices execute.
@@ -62,13 +51,14 @@ enum Command {
     Status(status::StatusArgs),
 }
 
-/// Runs the command that `args` say, the program's name first.
-pub fn main(args: impl IntoIterator<Item = OsString>, host: &Host) -> ExitCode {
-    ExitCode::from(run(args, host))
+/// Runs the command that `args` say, the program's name first. `worker_command` is what starts a worker, without its
+/// arguments: `gt worker`, or `python -m gt.worker`.
+pub fn main(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]) -> ExitCode {
+    ExitCode::from(run(args, worker_command))
 }
 
 /// As [`main`], for programs that end by themselves: the exit code as a number.
-pub fn run(args: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
+pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]) -> u8 {
     let arguments = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -78,7 +68,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
         }
     };
     let done = match arguments.command {
-        Command::Server(args) => server::run(args, host),
+        Command::Server(args) => server::run(args, worker_command),
         Command::Worker(args) => worker::run(args),
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
     };

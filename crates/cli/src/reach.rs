@@ -32,11 +32,11 @@ impl ReachArgs {
         Address::Tcp { host: self.host.clone(), port: self.port }
     }
 
-    /// Where it is for processes of this user on its host, if it may be this one.
+    /// Where it listens for processes of this user on its host, if that may be this one.
     pub(crate) fn unix(&self) -> Option<Address> {
         // Who names a certificate wants TLS, which the socket of a host has no need for.
-        let local = self.tcp().is_local() && self.fingerprint.is_none();
-        local.then(|| gt_net::server_socket(self.port).ok()).flatten().filter(|path| path.exists()).map(Address::Unix)
+        let is_local = self.tcp().is_local() && self.fingerprint.is_none();
+        is_local.then(|| gt_net::server_socket(self.port).ok()).flatten().map(Address::Unix)
     }
 
     pub(crate) fn token(&self) -> anyhow::Result<Option<Secret>> {

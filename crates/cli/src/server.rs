@@ -3,18 +3,16 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::{Dispatcher, DispatcherConfig};
 use gt_net::{Address, Fingerprint, Identity, Io, ServerTls};
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGCHLD;
 
 use crate::children::Children;
-use crate::{Host, log_lines, reach, size};
+use crate::ending::Ending;
+use crate::{log_lines, reach, size};
 
 /// Serve sessions: scripts connect here, workers join here.
 ///
@@ -70,7 +68,7 @@ pub(crate) struct ServerArgs {
     tls_key: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: ServerArgs, host: &Host) -> anyhow::Result<()> {
+pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Result<()> {
     let token = reach::token(args.token_file.as_ref())?;
     let address = Address::Tcp { host: args.host.clone(), port: args.port };
     if !address.is_local() && token.is_none() {
@@ -87,11 +85,8 @@ pub(crate) fn run(args: ServerArgs, host: &Host) -> anyhow::Result<()> {
         eprintln!("gt: warning: whoever is on the network can read tokens and data; --tls encrypts");
     }
     // Before anything is started, or a signal could leave it behind.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).context("signals")?;
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, ending.clone()).context("signals")?;
-    }
+    let mut signals = Ending::signals_and(&[SIGCHLD])?;
+    let ending = Ending::prepare()?;
 
     let log = log_lines::open(args.log_file.as_deref())?;
     let dispatcher = Dispatcher::new(DispatcherConfig {
@@ -107,7 +102,7 @@ pub(crate) fn run(args: ServerArgs, host: &Host) -> anyhow::Result<()> {
     let tcp = dispatcher.listen(&io, &address, tls)?;
     let Address::Tcp { port, .. } = *tcp.address() else { bail!("{} is no port", tcp.address()) };
     let unix = dispatcher.listen(&io, &Address::Unix(gt_net::server_socket(port)?), None)?;
-    let mut children = Children::start(&host.worker_command, args.workers, &worker_args(&args, port))?;
+    let mut children = Children::start(worker_command, args.workers, &worker_args(&args, port))?;
 
     let fingerprint = identity.as_ref().map(Identity::fingerprint).transpose()?;
     announce(&tcp.address().to_string(), &unix.address().to_string(), fingerprint, args.workers)?;
@@ -120,7 +115,7 @@ pub(crate) fn run(args: ServerArgs, host: &Host) -> anyhow::Result<()> {
         }
     }
 
-    ending.store(true, Ordering::SeqCst);
+    ending.begin();
     dispatcher.end();
     drop(children);
     // What was said to clients leaves before the I/O thread ends.
@@ -154,7 +149,8 @@ fn identity(args: &ServerArgs) -> anyhow::Result<Option<Identity>> {
 
 /// What a worker of this server is told: it comes by the Unix socket, so it needs neither token nor certificate.
 fn worker_args(args: &ServerArgs, port: u16) -> Vec<OsString> {
-    let mut told: Vec<String> = vec!["--port".to_string(), port.to_string()];
+    let parent = std::process::id().to_string();
+    let mut told: Vec<String> = ["--port", &port.to_string(), "--parent", &parent].map(String::from).to_vec();
     if !(Address::Tcp { host: args.host.clone(), port }).is_local() {
         told.extend(["--listen".to_string(), args.host.clone()]);
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use gt_dispatcher::Status;
 use gt_net::protocol::{FromServer, ToServer, decode, encode};
-use gt_net::{Connection, Io, Limits, NetError, Receiver};
+use gt_net::{Address, Connection, Io, Limits, NetError, Receiver};
 
 use crate::reach::ReachArgs;
 use crate::{size, table};
@@ -52,7 +52,8 @@ impl Receiver for Ask {
 
 fn ask(reach: &ReachArgs) -> anyhow::Result<String> {
     let io = Io::start("gt-status")?;
-    let address = reach.unix().unwrap_or_else(|| reach.tcp());
+    let near = reach.unix().filter(|address| matches!(address, Address::Unix(path) if path.exists()));
+    let address = near.unwrap_or_else(|| reach.tcp());
     let tls = reach.tls()?.filter(|_| address == reach.tcp());
     let (put, answers) = channel();
     let connected = io.connect(&address, tls.as_ref(), Limits::default(), Box::new(Ask(put)), PATIENCE, &|| false);

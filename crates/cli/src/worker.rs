@@ -1,15 +1,25 @@
 //! `gt worker`.
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
-use gt_net::{Address, ClientTls, Secret};
+use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use gt_worker::serve::ServeConfig;
+use rustix::process::Signal;
+
+use crate::ending::Ending;
 use crate::reach::ReachArgs;
-use crate::serving;
+use crate::size;
+
+/// How long what was sent may take to run once the worker is to end.
+const DRAIN: Duration = Duration::from_secs(4);
+/// How often signals are looked for.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Backend {
+enum Backend {
     /// The fastest there is.
     Auto,
     /// This machine's processors.
@@ -18,6 +28,16 @@ pub enum Backend {
     Cuda,
     /// The slow engine that defines every op.
     Reference,
+}
+
+impl Backend {
+    fn engine(self) -> anyhow::Result<gt::Backend> {
+        match self {
+            Backend::Auto | Backend::Cpu => Ok(gt::Backend::Cpu),
+            Backend::Reference => Ok(gt::Backend::Reference),
+            Backend::Cuda => bail!("--backend cuda: this build of GT has no CUDA engine; use auto, cpu or reference"),
+        }
+    }
 }
 
 /// Serve a device of this machine to a server.
@@ -40,60 +60,70 @@ pub(crate) struct WorkerArgs {
     id: String,
 
     /// What computes.
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    #[arg(long, env = "GT_BACKEND", value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
 
     /// How many threads compute. As many as there are cores otherwise.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, env = "GT_NUM_THREADS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
 
     /// How much the worker may allocate: 4GiB, 500MB or 50%. 90% of what there is otherwise.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, env = "GT_MEMORY_LIMIT", value_name = "SIZE")]
     memory_limit: Option<String>,
 
     /// The host name or address to listen at for clients and workers of other machines. Those of this machine need none.
     #[arg(long, value_name = "HOST")]
     listen: Option<String>,
-}
 
-/// How a worker serves, with everything read that was named.
-pub struct WorkerOptions {
-    /// Where the server is over a network.
-    pub server: Address,
-    /// Where it is on this host, if it is there.
-    pub unix: Option<Address>,
-    /// What the server asks for beyond loopback.
-    pub token: Option<Secret>,
-    /// Which certificate of the server is trusted, if it speaks TLS.
-    pub server_tls: Option<ClientTls>,
-    /// The wished name; an empty one leaves it to the server.
-    pub id: String,
-    /// What computes.
-    pub backend: Backend,
-    /// With how many threads.
-    pub threads: Option<u32>,
-    /// How much it may allocate, as written: a share depends on what there is.
-    pub memory_limit: Option<String>,
-    /// Where to listen for other machines.
-    pub listen_host: Option<String>,
+    /// The process that started it: the worker ends with it.
+    #[arg(long, hide = true)]
+    parent: Option<i32>,
 }
 
 pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
-    let options = read(args)?;
-    let server = options.server.to_string();
-    serving::serve(options).with_context(|| format!("worker for {server}"))
+    let mut signals = Ending::signals_and(&[])?;
+    let ending = Ending::prepare()?;
+    if let Some(parent) = args.parent {
+        end_with(parent)?;
+    }
+    let device = gt::Device {
+        backend: args.backend.engine()?,
+        threads: args.threads.map(|n| n as usize),
+        memory_limit: args.memory_limit,
+        debug: gt::Config::from_env()?.debug_worker,
+    };
+    let mut config = ServeConfig::new(args.reach.tcp(), Arc::new(gt::session_config));
+    config.unix = args.reach.unix();
+    config.token = args.reach.token()?;
+    config.server_tls = args.reach.tls()?;
+    config.id = args.id;
+    config.listen_host = args.listen;
+    let service = gt::serve(&device, config)?;
+    let info = service.info();
+    eprintln!(
+        "gt worker {} ready for {}: {}, {} threads, {} of memory",
+        env!("CARGO_PKG_VERSION"),
+        args.reach.tcp(),
+        info.engine,
+        info.threads,
+        size::show(info.memory_limit)
+    );
+    while signals.pending().next().is_none() {
+        if let Some(error) = service.wait_ended(SIGNAL_INTERVAL) {
+            return Err(error.into());
+        }
+    }
+    ending.begin();
+    service.stop(DRAIN);
+    Ok(())
 }
 
-fn read(args: WorkerArgs) -> anyhow::Result<WorkerOptions> {
-    Ok(WorkerOptions {
-        server: args.reach.tcp(),
-        unix: args.reach.unix(),
-        token: args.reach.token()?,
-        server_tls: args.reach.tls()?,
-        id: args.id,
-        backend: args.backend,
-        threads: args.threads,
-        memory_limit: args.memory_limit,
-        listen_host: args.listen,
-    })
+/// Has the system end this process when `parent` ends, also when that is killed and cannot ask for it.
+fn end_with(parent: i32) -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).context("--parent")?;
+    // It may have ended before.
+    match rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) {
+        Some(now) if now == parent => Ok(()),
+        _ => bail!("the server that started this worker has ended"),
+    }
 }

@@ -29,6 +29,9 @@ pub enum Error {
     /// The network's or the server's: there is no session to be had there.
     #[error("{0}")]
     Connection(String),
+    /// A wait took longer than the user allowed.
+    #[error("what was recorded has not run within {0:?}")]
+    TimedOut(std::time::Duration),
     /// A wait was given up because the user asked.
     #[error("interrupted")]
     Interrupted,

@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use gt_ir::Failure;
 use parking_lot::{Mutex, MutexGuard};
@@ -176,9 +177,29 @@ pub fn failed(failure: Failure) -> Error {
 /// # Errors
 /// The failure of a write that was skipped since the last read, once.
 pub fn synchronize() -> Result<()> {
+    synchronize_within(None)
+}
+
+/// As [`synchronize`], but no longer than `timeout`.
+///
+/// # Errors
+/// Also [`Error::TimedOut`]; what was recorded goes on running then.
+pub fn synchronize_within(timeout: Option<Duration>) -> Result<()> {
     // The caller's own window ends here, as at a read; what others record is only sent.
     crate::lane::cut()?;
     crate::lane::cut_all()?;
     let session = session()?;
-    blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error)
+    let Some(timeout) = timeout else {
+        return blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error);
+    };
+    let deadline = Instant::now() + timeout;
+    let late = Cell::new(false);
+    let give_up = || {
+        late.set(Instant::now() >= deadline);
+        late.get() || interrupted()
+    };
+    match blocking(|| session.link.synchronize(&give_up)) {
+        Err(WaitError::Interrupted) if late.get() => Err(Error::TimedOut(timeout)),
+        done => done.map_err(wait_error),
+    }
 }

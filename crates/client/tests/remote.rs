@@ -259,3 +259,21 @@ fn a_closed_session_says_so() {
     remote.close();
     assert!(failure(remote.synchronize(NEVER).unwrap_err()).message.contains("disconnect"));
 }
+
+#[test]
+fn many_small_payloads_travel_apart_together() {
+    let server = Server::new();
+    let remote = server.open();
+    remote.synchronize(NEVER).unwrap();
+    let mut crowd = Window::default();
+    for i in 0..100 {
+        let one = upload(1000 + i, 60_000);
+        let payload = gt_ir::Payload { instr: i as u32, ..one.uploads[0].clone() };
+        crowd.instrs.extend(one.instrs);
+        crowd.uploads.push(payload);
+    }
+    remote.send(crowd, NEVER).unwrap();
+    remote.synchronize(NEVER).unwrap();
+    eventually("the uploads", || server.0.lock().uploads.len() == 100);
+    assert!(server.0.lock().windows[0].uploads.is_empty());
+}

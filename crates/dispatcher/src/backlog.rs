@@ -162,3 +162,83 @@ impl Backlog {
         cost
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Push(u8),
+        Send,
+        Execute(u64),
+        Rewind(u64),
+        Lose,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => any::<u8>().prop_map(Step::Push),
+            6 => Just(Step::Send),
+            3 => (0..60u64).prop_map(Step::Execute),
+            2 => (0..60u64).prop_map(Step::Rewind),
+            1 => Just(Step::Lose),
+        ]
+    }
+
+    proptest! {
+        /// BACKLOG-1, against every message ever pushed and three counts.
+        #[test]
+        fn numbers_stay_in_order_and_costs_add_up(steps in prop::collection::vec(step(), 0..200)) {
+            let mut backlog = Backlog::default();
+            let mut pushed: Vec<u8> = Vec::new();
+            let (mut executed, mut sent) = (0u64, 0u64);
+            let mut returned = Cost::default();
+            for step in steps {
+                match step {
+                    Step::Push(byte) => {
+                        backlog.push(vec![byte; 3], Cost::of(byte as u32, byte as u64, 3));
+                        pushed.push(byte);
+                    }
+                    Step::Send => {
+                        let next = pushed.get(sent as usize).map(|byte| vec![*byte; 3]);
+                        prop_assert_eq!(backlog.unsent(), next.as_deref());
+                        if next.is_some() {
+                            backlog.mark_sent();
+                            sent += 1;
+                        }
+                    }
+                    Step::Execute(to) => match backlog.execute(to) {
+                        Ok(cost) => {
+                            prop_assert!(to <= sent);
+                            returned.add(cost);
+                            executed = executed.max(to);
+                        }
+                        Err(_) => prop_assert!(to > sent),
+                    },
+                    Step::Rewind(to) => {
+                        let possible = (executed..=sent).contains(&to);
+                        prop_assert_eq!(backlog.rewind(to).is_ok(), possible);
+                        if possible {
+                            sent = to;
+                        }
+                    }
+                    Step::Lose => {
+                        returned.add(backlog.lose());
+                        (executed, sent) = (pushed.len() as u64, pushed.len() as u64);
+                    }
+                }
+                prop_assert_eq!(backlog.executed(), executed);
+                prop_assert_eq!(backlog.received(), pushed.len() as u64);
+                prop_assert_eq!(backlog.has_unsent(), sent < pushed.len() as u64);
+            }
+            returned.add(backlog.lose());
+            let instrs: u64 = pushed.iter().map(|byte| (*byte as u64).max(1)).sum();
+            let bytes: u64 = pushed.iter().map(|byte| *byte as u64).sum();
+            prop_assert_eq!(returned, Cost { instrs, bytes, held_bytes: 3 * pushed.len() as u64 });
+            prop_assert_eq!((backlog.held_bytes(), backlog.is_idle()), (0, true));
+        }
+    }
+}

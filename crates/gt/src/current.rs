@@ -98,6 +98,11 @@ pub(crate) fn remote_workers() -> Option<usize> {
     remote().map(|r| r.workers().len())
 }
 
+/// Whether what is recorded is going to run.
+pub(crate) fn has_worker() -> bool {
+    remote().is_none_or(|r| r.has_worker())
+}
+
 /// Whether the session is one with a server.
 pub(crate) fn is_remote() -> bool {
     remote().is_some()

@@ -82,7 +82,8 @@ pub fn disconnect() -> Result<()> {
     if session::running().is_none() {
         return Ok(());
     }
-    let done = synchronize();
+    // With no worker left there is nothing to wait for.
+    let done = if current::has_worker() { synchronize() } else { Ok(()) };
     if current::is_remote() {
         let old = current::take();
         session::replace(None);

@@ -33,7 +33,10 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
         None => memory_limit::available() / 10 * 9,
     };
     let threads = device.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
-    let worker = WorkerConfig { debug: device.debug, ..WorkerConfig::default() };
+    let mut worker = WorkerConfig { debug: device.debug, ..WorkerConfig::default() };
+    if !config.id.is_empty() {
+        worker.name.clone_from(&config.id);
+    }
     let (engine, handle) = match device.backend {
         Backend::Cpu => {
             let settings = gt_engine_cpu::Config { threads, memory_limit_bytes: limit };

@@ -27,7 +27,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            max_head_bytes: 4 << 20,
+            // A window holds up to 16 MiB of payloads that are too small to travel apart.
+            max_head_bytes: 32 << 20,
             max_body_bytes: 64 << 30,
             max_queued_bytes: 64 << 20,
             max_queued_body_bytes: 4 << 30,

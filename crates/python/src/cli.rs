@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn cli(py: Python<'_>, arguments: Vec<OsString>, worker_command: Vec<OsString>) -> u8 {
     // The interpreter would keep Ctrl-C for itself; the command has its own way to end.
-    py.detach(|| gt_cli::run(arguments, &gt_cli::Host { worker_command }))
+    py.detach(|| gt_cli::run(arguments, &worker_command))
 }
 
 /// Adds the function.

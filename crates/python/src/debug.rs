@@ -1,5 +1,8 @@
 //! What the runtime tells of itself.
 
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -46,11 +49,14 @@ fn profile_families(on: bool) {
     gt::profile::set_enabled(on);
 }
 
-/// Waits until everything recorded has run; raises the error of a write that was skipped.
+/// Waits until everything recorded has run, for `timeout` seconds at most; raises the error of a write that was skipped.
 #[pyfunction]
-fn synchronize(py: Python<'_>) -> PyResult<()> {
+#[pyo3(signature = (timeout=None))]
+fn synchronize(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
     mark(py);
-    gt::synchronize().or_raise()
+    let within = timeout.map(Duration::try_from_secs_f64).transpose();
+    let within = within.map_err(|e| PyValueError::new_err(format!("synchronize: timeout={timeout:?}: {e}")))?;
+    gt_client::session::synchronize_within(within).or_raise()
 }
 
 /// Sends what this thread has recorded without waiting for it.

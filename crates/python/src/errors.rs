@@ -3,7 +3,7 @@
 use gt_client::Error;
 use gt_ir::{FailureKind, OpError};
 use pyo3::exceptions::{
-    PyConnectionError, PyIndexError, PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError,
+    PyConnectionError, PyIndexError, PyKeyboardInterrupt, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -30,6 +30,7 @@ pub fn to_py(error: Error) -> PyErr {
         Error::Type(m) => PyTypeError::new_err(m),
         Error::Value(m) => PyValueError::new_err(m),
         Error::Connection(m) => PyConnectionError::new_err(m),
+        late @ Error::TimedOut(_) => PyTimeoutError::new_err(late.to_string()),
         // The signal handler's own exception is waiting where there is one.
         Error::Interrupted => Python::attach(PyErr::take).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         Error::Callback(e) => match e.downcast::<PyErr>() {

@@ -345,6 +345,13 @@ fn values_move_from_worker_to_worker() {
         assert!(matches!(&answers[0], (2, Answer::Value(v)) if floats(v) == [-4.0, -4.0]), "{answers:?}");
         assert!(matches!(&answers[1], (3, Answer::Failed(f)) if f.kind == FailureKind::Internal), "{answers:?}");
         assert!(matches!(&answers[2], (4, Answer::Value(v)) if v.bytes.is_empty()), "{answers:?}");
+        // Nor does anybody wait for the value of a session that is not there any more.
+        to.control.open(8);
+        wait_until(|| to.service.sessions() == [8, 9]);
+        from.control.tell(&ToWorker::Move { session: 8, id: TensorId(1), to: target.clone(), generation: 3 });
+        to.control.tell(&ToWorker::Expect { session: 8, id: TensorId(1), generation: 3 });
+        to.control.read(8, 0, 1, 1);
+        assert_eq!(to.attach(8).failure(1).kind, FailureKind::WorkerLost);
         // An older generation is not taken; the newer one is.
         expect(2, 5);
         to.control.send(9, 6, &window(&["%70 = unary(%2) kind=neg"], &[], &[]));
@@ -383,7 +390,10 @@ fn clients_elsewhere_come_by_tls() {
 #[test]
 fn answers_that_a_network_may_have_lost_come_again() {
     within_time(|| {
-        let stage = Stage::with(reference_worker(), |config| config.listen_host = Some("127.0.0.1".to_string()));
+        let stage = Stage::with(reference_worker(), |config| {
+            config.listen_host = Some("127.0.0.1".to_string());
+            config.held.sent_bytes = 600_000;
+        });
         let address = stage.service.info().tcp.as_ref().unwrap().parse().unwrap();
         let attach = || {
             let client = FakeClient::connect_to(&address, None);
@@ -393,20 +403,20 @@ fn answers_that_a_network_may_have_lost_come_again() {
         };
         stage.control.open(1);
         let client = attach();
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[9000000] $ 2.0"], &[], &[]));
+        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
         stage.control.send(1, 1, &fill(2, 6));
         stage.control.read(1, 2, 10, 2);
         assert_eq!(client.floats(10), [6.0, 6.0]);
         for request in [11, 12] {
             stage.control.read(1, request - 8, request, 1);
-            assert_eq!(client.floats(request).len(), 9_000_000);
+            assert_eq!(client.floats(request).len(), 100_000);
         }
         drop(client);
         let client = attach();
         let mut answers = [client.answer(), client.answer(), client.answer()];
         answers.sort_by_key(|(request, _)| *request);
         assert!(matches!(&answers[0], (10, Answer::Value(value)) if floats(value) == [6.0, 6.0]));
-        assert!(matches!(&answers[1], (11, Answer::Value(value)) if value.bytes.len() == 36_000_000));
+        assert!(matches!(&answers[1], (11, Answer::Value(value)) if value.bytes.len() == 400_000));
         // Both would be more than is kept.
         assert!(matches!(&answers[2], (12, Answer::Failed(failure)) if failure.message.contains("read it again")));
         stage.control.read(1, 5, 13, 2);

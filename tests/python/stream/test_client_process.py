@@ -172,7 +172,9 @@ for i in range(2000):
 """
 
 
-@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)", "import os; os._exit(0)", "import sys; sys.modules.clear()"])
+@pytest.mark.parametrize(
+    "ending", ["", "raise SystemExit(0)", "import os; os._exit(0)", "import sys; sys.modules.clear()"]
+)
 def test_a_script_that_ends_with_work_pending_ends_soon(shared: Cluster, server: Server, ending: str):
     start = time.monotonic()
     client = shared.client(PENDING + ending, server.address)

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gt_ir::{Failure, HostTensor, TensorId, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
 use gt_net::protocol::{DataRequest, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
@@ -36,6 +36,8 @@ const GIVE_UP: Duration = Duration::from_millis(4500);
 /// How long a worker may be out of reach while its server says that it is there. Longer than a server takes to notice that a
 /// worker is gone.
 const OUT_OF_REACH: Duration = Duration::from_secs(20);
+/// How long a session without a worker is waited for in silence.
+const SAY_AFTER: Duration = Duration::from_secs(2);
 /// How often a waiting thread asks whether it should give up.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
@@ -99,7 +101,7 @@ impl Remote {
             connection.close();
             return Err(match error {
                 WaitError::Interrupted if !cancel() => WaitError::Failed(Failure::new(
-                    gt_ir::FailureKind::WorkerLost,
+                    FailureKind::WorkerLost,
                     format!("the server at {} did not answer within {timeout:?}", shared.dialer.server()),
                 )),
                 error => error,
@@ -107,6 +109,11 @@ impl Remote {
         }
         upkeep::start(&shared);
         Ok(Remote { shared })
+    }
+
+    /// Whether there is a worker that runs what is sent.
+    pub fn has_worker(&self) -> bool {
+        self.shared.state.lock().home.is_some()
     }
 
     /// The names of the session's workers, its home first.
@@ -221,6 +228,8 @@ impl Shared {
     ) -> Result<T, WaitError> {
         let mut state = self.state.lock();
         let mut poll = Instant::now() + CANCEL_POLL;
+        let say_at = Instant::now() + SAY_AFTER;
+        let mut said = false;
         loop {
             if let Some(result) = ready(&mut state) {
                 return result;
@@ -230,10 +239,15 @@ impl Shared {
             }
             self.changed.wait_until(&mut state, poll);
             if Instant::now() >= poll {
+                let alone = state.session.is_some() && state.home.is_none();
                 // The lock is not held while foreign code runs.
                 drop(state);
                 if cancel() {
                     return Err(WaitError::Interrupted);
+                }
+                if alone && !said && Instant::now() > say_at {
+                    said = true;
+                    eprintln!("gt: the server at {} has no worker; waiting for one to join", self.dialer.server());
                 }
                 state = self.state.lock();
                 poll = Instant::now() + CANCEL_POLL;

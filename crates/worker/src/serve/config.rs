@@ -30,6 +30,8 @@ pub struct HeldLimits {
     pub message_bytes: usize,
     /// Answers that wait for the client, in bytes.
     pub answer_bytes: usize,
+    /// Answers that were sent over a network, for a connection that takes the place of a lost one, in bytes.
+    pub sent_bytes: usize,
     /// Values that came from other workers, or go to one, before they are used, in bytes.
     pub transfer_bytes: usize,
     /// Templates.
@@ -43,6 +45,7 @@ impl Default for HeldLimits {
         HeldLimits {
             message_bytes: 512 << 20,
             answer_bytes: 4 << 30,
+            sent_bytes: 64 << 20,
             transfer_bytes: 16 << 30,
             templates: 1024,
             template_instrs: 1 << 20,

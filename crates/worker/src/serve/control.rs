@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use gt_ir::Bytes;
-use gt_net::protocol::{ToWorker, decode};
+use gt_ir::{Bytes, Failure, FailureKind};
+use gt_net::protocol::{DataRequest, ToWorker, decode, encode};
 use gt_net::{Connection, NetError, Receiver, Secret};
 
 use super::group::Standing;
@@ -32,6 +32,13 @@ impl FromServer {
             ToWorker::Close { session } => return host.close(session),
             ToWorker::Stream { session, seq, message } => {
                 (session, host.session(session).map(|hosted| hosted.receive(seq, message)))
+            }
+            ToWorker::Move { session, id, to, generation } if host.session(session).is_none() => {
+                // Whoever expects it is told, or it would wait for ever.
+                let value = Err(Failure::new(FailureKind::WorkerLost, format!("{id} is not here any more")));
+                let head = encode(&DataRequest::Transfer { session, id, value, generation });
+                let around = host.around();
+                return around.couriers.send(&to, &around.group, generation, head, Vec::new());
             }
             ToWorker::Move { session, id, to, generation } => {
                 let step = Step::Move { id, to: Box::new(to), generation };

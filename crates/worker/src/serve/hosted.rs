@@ -60,7 +60,7 @@ impl Hosted {
             reading: Mutex::new(Reading::new(from, &around.held)),
             steps,
             uploaded: Mutex::default(),
-            outlet: Arc::new(Outlet::new(around.held.answer_bytes)),
+            outlet: Arc::new(Outlet::new(around.held)),
             around: around.clone(),
         });
         // Weak, or the session would hold itself.

@@ -13,6 +13,7 @@ use gt_net::protocol::{DataReply, ReadAnswer, encode};
 use gt_net::{Connection, NetError};
 use parking_lot::Mutex;
 
+use super::config::HeldLimits;
 use crate::ReadError;
 
 /// Values up to this size travel in the head.
@@ -20,10 +21,9 @@ const IN_HEAD_BYTES: usize = 64 << 10;
 /// What an answer takes besides its bytes.
 const OVERHEAD_BYTES: usize = 128;
 
-/// How long, how many and how much of what was sent is kept for another connection.
+/// How long, and how much, of what was sent is kept for another connection.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 const KEPT_ANSWERS: usize = 256;
-const KEPT_BYTES: usize = 64 << 20;
 
 struct Waiting {
     request: u64,
@@ -68,9 +68,9 @@ struct State {
 }
 
 impl State {
-    fn keep(&mut self, answer: Waiting) {
+    fn keep(&mut self, answer: Waiting, most_bytes: usize) {
         let (request, len_bytes) = (answer.request, answer.len_bytes());
-        let kept = self.sent_bytes + len_bytes <= KEPT_BYTES;
+        let kept = self.sent_bytes + len_bytes <= most_bytes;
         if kept {
             self.sent_bytes += len_bytes;
         }
@@ -105,12 +105,12 @@ impl State {
 /// One session's way out.
 pub(super) struct Outlet {
     state: Mutex<State>,
-    most_bytes: usize,
+    held: HeldLimits,
 }
 
 impl Outlet {
-    pub(super) fn new(most_bytes: usize) -> Self {
-        Outlet { state: Mutex::default(), most_bytes }
+    pub(super) fn new(held: HeldLimits) -> Self {
+        Outlet { state: Mutex::default(), held }
     }
 
     /// A client has shown that it is the session's: it gets what waits. One that was here before is gone, or forgotten.
@@ -123,7 +123,7 @@ impl Outlet {
         // Told under the lock, so that it comes before any answer.
         let _ = connection.send(&encode(&DataReply::Attached {}));
         state.send_again(connection);
-        flush(&mut state);
+        self.send_waiting(&mut state);
         drop(state);
         if let Some(old) = old.filter(|old| !old.is_same(connection)) {
             old.close();
@@ -141,7 +141,7 @@ impl Outlet {
     /// Tries again what had no room, and forgets what has surely come.
     pub(super) fn flush(&self) {
         let mut state = self.state.lock();
-        flush(&mut state);
+        self.send_waiting(&mut state);
         while state.sent.front().is_some_and(|sent| sent.since.elapsed() > KEPT_FOR) {
             state.forget_oldest();
         }
@@ -190,14 +190,24 @@ impl Outlet {
         }
         state.waiting_bytes += waiting.len_bytes();
         state.waiting.push_back(waiting);
-        flush(&mut state);
+        self.send_waiting(&mut state);
         // A single answer may be as large as it is: it is in memory already.
-        state.overfull = state.waiting.len() > 1 && state.waiting_bytes > self.most_bytes;
+        state.overfull = state.waiting.len() > 1 && state.waiting_bytes > self.held.answer_bytes;
     }
 
     /// Whether the client takes so little that answers were dropped (OUTLET-2).
     pub(super) fn is_overfull(&self) -> bool {
         self.state.lock().overfull
+    }
+
+    fn send_waiting(&self, state: &mut State) {
+        let Some(connection) = state.connection.clone() else { return };
+        while let Some(answer) = state.waiting.pop_front_if(|next| next.send(&connection).is_ok()) {
+            state.waiting_bytes -= answer.len_bytes();
+            if !connection.is_same_host() {
+                state.keep(answer, self.held.sent_bytes);
+            }
+        }
     }
 
     /// The session is over: the client is told why, if there is something to tell.
@@ -214,16 +224,6 @@ impl Outlet {
                 let _ = connection.send(&encode(&DataReply::Refused { reason: reason.to_string() }));
             }
             connection.close();
-        }
-    }
-}
-
-fn flush(state: &mut State) {
-    let Some(connection) = state.connection.clone() else { return };
-    while let Some(answer) = state.waiting.pop_front_if(|next| next.send(&connection).is_ok()) {
-        state.waiting_bytes -= answer.len_bytes();
-        if !connection.is_same_host() {
-            state.keep(answer);
         }
     }
 }

@@ -32,6 +32,7 @@ pub struct Service {
     /// Before the I/O thread, which they need to be ended.
     listeners: Vec<Listener>,
     io: Option<Io>,
+    process: u32,
 }
 
 impl Service {
@@ -52,7 +53,7 @@ impl Service {
             .name("gt-join".to_string())
             .spawn(move || joiner.run())
             .map_err(|e| NetError::Resource { what: "thread", reason: e.to_string() })?;
-        Ok(Service { host, news, info, joiner: Some(joiner), listeners, io: Some(io) })
+        Ok(Service { host, news, info, joiner: Some(joiner), listeners, io: Some(io), process: std::process::id() })
     }
 
     /// What the server is told of the worker, with the addresses it listens at.
@@ -89,6 +90,11 @@ impl Service {
     }
 
     fn end(&mut self) {
+        if self.process != std::process::id() {
+            // A forked child: the threads are the parent's, and locks may have been held at the fork.
+            std::mem::forget((self.joiner.take(), self.host.clone(), self.news.clone()));
+            return;
+        }
         self.news.stop();
         if let Some(joiner) = self.joiner.take() {
             let _ = joiner.join();

@@ -1,0 +1,36 @@
+//! How a command that runs until it is told to end is told.
+//!
+//! END-1: the first signal is for the command, which drains; from then on one more ends the process at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// What a shell reports for a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// Whether the end has begun.
+pub(crate) struct Ending(Arc<AtomicBool>);
+
+impl Ending {
+    /// Has signals end the process at once, from [`Ending::begin`] on.
+    pub(crate) fn prepare() -> anyhow::Result<Ending> {
+        let begun = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, begun.clone()).context("signals")?;
+        }
+        Ok(Ending(begun))
+    }
+
+    /// The signals that ask for the end, and these others.
+    pub(crate) fn signals_and(others: &[i32]) -> anyhow::Result<Signals> {
+        Signals::new([SIGINT, SIGTERM].iter().chain(others)).context("signals")
+    }
+
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
