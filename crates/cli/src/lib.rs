@@ -7,6 +7,8 @@
 //!        everywhere; an interrupted server drains and ends with 0.
 //! CLI-2: stdout has what was asked for; warnings and mistakes go to stderr.
 
+mod bench;
+mod bench_net;
 mod children;
 mod log_lines;
 mod reach;
@@ -60,6 +62,7 @@ enum Command {
     Server(server::ServerArgs),
     Worker(worker::WorkerArgs),
     Status(status::StatusArgs),
+    Bench(bench::BenchArgs),
 }
 
 /// Runs the command that `args` say, the program's name first.
@@ -81,6 +84,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, host: &Host) -> u8 {
         Command::Server(args) => server::run(args, host),
         Command::Worker(args) => worker::run(args),
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
+        Command::Bench(args) => bench::run(args, &mut std::io::stdout().lock()),
     };
     match done {
         Ok(()) => 0,
