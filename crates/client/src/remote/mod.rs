@@ -13,19 +13,22 @@ mod dial;
 mod encoder;
 mod live;
 mod receive;
+mod recorder;
 mod state;
 mod upkeep;
+mod upload;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, HostTensor, TensorId, Window};
-use gt_net::protocol::{DataRequest, StreamMessage, encode};
+use gt_net::protocol::{StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
-use encoder::{Encoder, TRAVELS_APART_BYTES};
+use encoder::Encoder;
+use recorder::Recorder;
 use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
@@ -63,6 +66,7 @@ struct Shared {
     upkeep: Condvar,
     /// Something was recorded since the lanes were last looked at.
     recording: AtomicBool,
+    recorder: Recorder,
 }
 
 /// A session with a server.
@@ -83,6 +87,7 @@ impl Remote {
             changed: Condvar::new(),
             upkeep: Condvar::new(),
             recording: AtomicBool::new(false),
+            recorder: Recorder::new(),
             options,
         });
         upkeep::say_hello(&shared, cancel)?;
@@ -146,16 +151,11 @@ impl Link for Remote {
             // Nobody will run it. Recording goes on; the next read says why.
             return Ok(());
         }
-        let mut apart = Vec::new();
-        for payload in window.uploads.iter().filter(|p| p.bytes.len() > TRAVELS_APART_BYTES) {
-            if let Some(id) = window.instrs.get(payload.instr as usize).and_then(|i| i.outs.first()) {
-                apart.push((*id, payload.bytes.clone()));
-            }
-        }
+        let apart = upload::apart(&window);
         {
             let mut encoder = shared.sending.lock();
             let instrs = window.instrs.len() as u32;
-            let bytes = window.uploads.iter().map(|p| p.bytes.len() as u64).sum();
+            let bytes = upload::payload_bytes(&window);
             let message = encoder.window(&window);
             let mut state = shared.state.lock();
             state.live.window(&window);
@@ -165,16 +165,11 @@ impl Link for Remote {
                 shared.dispatch(&connection, &head);
             }
         }
-        for (id, bytes) in apart {
-            let connection = {
-                let mut state = shared.state.lock();
-                state.uploads.push((id, bytes.clone()));
-                state.data.clone()
-            };
-            if let Some(connection) = connection {
-                let _ = connection.send_with_body(&encode(&DataRequest::Upload { id }), bytes);
-            }
+        if let Some(core) = shared.recorder.moved() {
+            let data = shared.state.lock().data.clone();
+            shared.recorder.tell(core, data);
         }
+        apart.into_iter().for_each(|(id, bytes)| shared.upload(id, bytes));
         room
     }
 
@@ -202,6 +197,15 @@ impl Link for Remote {
     fn is_full(&self) -> bool {
         let state = self.shared.state.lock();
         !state.has_room() && !state.has_ended()
+    }
+
+    fn lends(&self) -> bool {
+        // Over a network a copy has to be kept anyway: what was sent may be lost with the connection.
+        self.shared.state.lock().data.as_ref().is_some_and(gt_net::Connection::is_same_host)
+    }
+
+    fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        self.shared.lend(id, bytes, cancel)
     }
 }
 
