@@ -37,7 +37,7 @@ BENCH_ENV := $(if $(GT_BENCH_PYTHON),PYTHONPATH="$(CURDIR)/python")
 
 .PHONY: help
 help: ## list the commands
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: build ## build, install into .venv, train a small Qwen3 on this repository's text, let it write
@@ -110,6 +110,10 @@ golden: build-dev $(VENV)/.test ## record the golden files anew; read the differ
 .PHONY: bench
 bench: build $(if $(GT_BENCH_PYTHON),,$(VENV)/.bench) ## measure GT beside PyTorch (ARGS=… goes to bench/run.py)
 	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/run.py $(ARGS)
+
+.PHONY: bench-stream
+bench-stream: build ## the stream between processes: batch sizes of client and worker as one table (ARGS=… to the script)
+	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/stream_sweep.py $(ARGS)
 
 .PHONY: bench-check
 bench-check: build $(if $(GT_BENCH_PYTHON),,$(VENV)/.bench) ## fail if a ratio got worse than bench/baseline.json

@@ -75,7 +75,8 @@ def main(arguments=None):
     baseline = json.loads(BASELINE.read_text())
     rows = [row for row in choose([name for name in args.rows.split(",") if name]) if row.gated]
     cx = Context(found, allow_compile=not args.no_compile)
-    results = measure(cx, rows, args.rounds, REPEATS)
+    with cx.closing:
+        results = measure(cx, rows, args.rounds, REPEATS)
 
     lines, lost = compare_all(rows, baseline, results)
     print(f"baseline: commit {baseline['commit']}, {baseline['machine']['cpu']}, {baseline['threads']} threads")

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,9 @@ class Context:
     notes: list[str] = field(default_factory=list)
     # Figures of fresh processes, by peer, in the order they ran.
     processes: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    # The server that rows about the stream share, and what ends it and its clients.
+    server: object = None
+    closing: ExitStack = field(default_factory=ExitStack)
 
 
 @dataclass(frozen=True)

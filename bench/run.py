@@ -15,7 +15,7 @@ import peers
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default="", help="only these, separated by commas (see bench/rows.py)")
+    parser.add_argument("--rows", default="", help="only these, separated by commas, and no sweep")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each contender (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=1, help="passes over all rows (default %(default)s)")
     parser.add_argument("--threads", type=int, default=peers.available_cores(), help="default: %(default)s, all")
@@ -28,8 +28,6 @@ def parse(arguments):
 
 def measure(cx, rows, rounds, repeats):
     """The figures of every row, from whole passes over all of them."""
-    import report
-    import train_rows
     from measure import interleave
 
     turns, samples = {}, {row.name: [] for row in rows}
@@ -40,10 +38,17 @@ def measure(cx, rows, rounds, repeats):
                 turns[row.name] = row.turns(cx)
             samples[row.name].append(interleave(turns[row.name], rounds))
     progress("")
-    return {
-        row.name: (train_rows if isinstance(row, train_rows.TrainRow) else report).figures(row, samples[row.name])
-        for row in rows
-    }
+    return {row.name: reporter(row).figures(row, samples[row.name]) for row in rows}
+
+
+def reporter(row):
+    """The module that knows the columns of a row."""
+    import report
+    import stream_rows
+    import train_rows
+
+    kinds = {train_rows.TrainRow: train_rows, stream_rows.StreamRow: stream_rows}
+    return kinds.get(type(row), report)
 
 
 def progress(text):
@@ -56,23 +61,19 @@ def progress(text):
 def choose(names):
     """The rows of these names; all, if there are none."""
     from rows import ROWS
+    from stream_rows import STREAM_ROWS
     from train_rows import TRAIN_ROWS
 
-    known = {row.name: row for row in [*ROWS, *TRAIN_ROWS]}
+    known = {row.name: row for row in [*ROWS, *TRAIN_ROWS, *STREAM_ROWS]}
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"no row is called {', '.join(unknown)}; there are {', '.join(known)}")
     return [known[name] for name in names] or list(known.values())
 
 
 def tables(rows, results):
-    """The rows as tables: those about training have other columns."""
-    import report
-    from train_rows import TrainRow, table
-
-    training = [row for row in rows if isinstance(row, TrainRow)]
-    others = [row for row in rows if not isinstance(row, TrainRow)]
-    parts = [report.table(others, results)] if others else []
-    return "\n\n".join(parts + ([table(training, results)] if training else []))
+    """The rows as tables, one for each kind of columns."""
+    kinds = list(dict.fromkeys(reporter(row) for row in rows))
+    return "\n\n".join(kind.table([row for row in rows if reporter(row) is kind], results) for kind in kinds)
 
 
 def training_figures(cx, rows):
@@ -98,6 +99,7 @@ def main(arguments=None):
         sys.exit("neither gt nor torch can be imported: there is nothing to measure")
 
     import report
+    import stream_sweep
     from rows import Context
     from trips import round_trips
 
@@ -108,7 +110,8 @@ def main(arguments=None):
         rows, args.repeats = [row for row in rows if row.gated], 3
     cx = Context(found, allow_compile=not args.no_compile)
     cx.notes += [f"{name}: skipped, {reason}" for name, reason in skipped.items()]
-    results = measure(cx, rows, args.rounds, args.repeats)
+    with cx.closing:
+        results = measure(cx, rows, args.rounds, args.repeats)
     content = report.circumstances(found, args.threads) | {"rows": results}
     if "gt" in found:
         content["per_step"] = round_trips(found["gt"])
@@ -125,6 +128,8 @@ def main(arguments=None):
     for note in cx.notes:
         print(note)
     content |= training_figures(cx, rows)
+    if "gt" in found and not args.rows and not args.write_baseline:
+        content["sweep"], _ = stream_sweep.show()
 
     if args.update_readme:
         report.update_readme(tables(rows, results), f"{content['machine']['cpu']}, {args.threads} threads; {versions}")

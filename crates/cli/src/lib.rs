@@ -7,6 +7,8 @@
 //!        everywhere; an interrupted server drains and ends with 0.
 //! CLI-2: stdout has what was asked for; warnings and mistakes go to stderr.
 
+mod bench;
+mod bench_net;
 mod children;
 mod ending;
 mod log_lines;
@@ -49,6 +51,7 @@ enum Command {
     Server(server::ServerArgs),
     Worker(worker::WorkerArgs),
     Status(status::StatusArgs),
+    Bench(bench::BenchArgs),
 }
 
 /// Runs the command that `args` say, the program's name first. `worker_command` is what starts a worker, without its
@@ -71,6 +74,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]
         Command::Server(args) => server::run(args, worker_command),
         Command::Worker(args) => worker::run(args),
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
+        Command::Bench(args) => bench::run(args, &mut std::io::stdout().lock()),
     };
     match done {
         Ok(()) => 0,

@@ -1,10 +1,14 @@
 //! How a server is named, found and entered: what several commands share.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use gt_net::{Address, ClientTls, Secret};
+use gt_net::{Address, ClientTls, Connection, Io, Limits, NetError, Receiver, Secret};
+
+/// How long a server may take to answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Which server.
 #[derive(Args, Clone, Debug)]
@@ -37,6 +41,28 @@ impl ReachArgs {
         // Who names a certificate wants TLS, which the socket of a host has no need for.
         let is_local = self.tcp().is_local() && self.fingerprint.is_none();
         is_local.then(|| gt_net::server_socket(self.port).ok()).flatten().map(Address::Unix)
+    }
+
+    /// The best way to the server from here.
+    pub(crate) fn address(&self) -> Address {
+        let near = self.unix().filter(|address| matches!(address, Address::Unix(path) if path.exists()));
+        near.unwrap_or_else(|| self.tcp())
+    }
+
+    /// Connects to the server; what can be mended is said.
+    pub(crate) fn connect(&self, io: &Io, receiver: Box<dyn Receiver>) -> anyhow::Result<Connection> {
+        let address = self.address();
+        let tls = self.tls()?.filter(|_| address == self.tcp());
+        let connected = io.connect(&address, tls.as_ref(), Limits::default(), receiver, PATIENCE, &|| false);
+        connected.map_err(|error| match error {
+            NetError::Unreachable { .. } => {
+                anyhow!("no server: {error}. Start one with: gt server -p {}", self.port)
+            }
+            NetError::NotGt { .. } | NetError::Closed | NetError::Lost { .. } if self.fingerprint.is_none() => {
+                anyhow!("{address} does not answer as a GT server: {error}. If it uses TLS, give its --fingerprint")
+            }
+            other => anyhow!("{address}: {other}"),
+        })
     }
 
     pub(crate) fn token(&self) -> anyhow::Result<Option<Secret>> {

@@ -2,19 +2,15 @@
 
 use std::io::Write;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::Status;
 use gt_net::protocol::{FromServer, ToServer, decode, encode};
-use gt_net::{Address, Connection, Io, Limits, NetError, Receiver};
+use gt_net::{Connection, Io, NetError, Receiver};
 
-use crate::reach::ReachArgs;
+use crate::reach::{PATIENCE, ReachArgs};
 use crate::{size, table};
-
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Show a server, its workers and its sessions.
 #[derive(Args, Debug)]
@@ -52,20 +48,9 @@ impl Receiver for Ask {
 
 fn ask(reach: &ReachArgs) -> anyhow::Result<String> {
     let io = Io::start("gt-status")?;
-    let near = reach.unix().filter(|address| matches!(address, Address::Unix(path) if path.exists()));
-    let address = near.unwrap_or_else(|| reach.tcp());
-    let tls = reach.tls()?.filter(|_| address == reach.tcp());
+    let address = reach.address();
     let (put, answers) = channel();
-    let connected = io.connect(&address, tls.as_ref(), Limits::default(), Box::new(Ask(put)), PATIENCE, &|| false);
-    let connection = connected.map_err(|error| match error {
-        NetError::Unreachable { .. } => {
-            anyhow!("no server: {error}. Start one with: gt server -p {}", reach.port)
-        }
-        NetError::NotGt { .. } | NetError::Closed | NetError::Lost { .. } if reach.fingerprint.is_none() => {
-            anyhow!("{address} does not answer as a GT server: {error}. If it uses TLS, give its --fingerprint")
-        }
-        other => anyhow!("{address}: {other}"),
-    })?;
+    let connection = reach.connect(&io, Box::new(Ask(put)))?;
     let token = reach.token()?;
     connection.send(&encode(&ToServer::Observe { token: token.as_ref().map_or(&[], |t| t.as_bytes()) }))?;
     match answers.recv_timeout(PATIENCE) {

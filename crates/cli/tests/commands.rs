@@ -194,15 +194,46 @@ fn tls_is_found_by_its_fingerprint_only() {
 #[test]
 fn every_command_has_help_and_wrong_arguments_are_named() {
     let directory = tempfile::tempdir().unwrap();
-    for command in ["server", "worker", "status"] {
-        let help = run(directory.path(), &[command, "--help"]);
-        assert!(help.status.success() && text(&help.stdout).contains("--port"), "{command}");
-        let wrong = run(directory.path(), &[command, "--port", "many"]);
-        assert_eq!(wrong.status.code(), Some(2), "{command}");
-        assert!(text(&wrong.stderr).contains("many"), "{command}");
+    for command in [&["server"][..], &["worker"], &["status"], &["bench", "net"]] {
+        let help = run(directory.path(), &[command, &["--help"]].concat());
+        assert!(help.status.success() && text(&help.stdout).contains("--port"), "{command:?}");
+        let wrong = run(directory.path(), &[command, &["--port", "many"]].concat());
+        assert_eq!(wrong.status.code(), Some(2), "{command:?}");
+        assert!(text(&wrong.stderr).contains("many"), "{command:?}");
     }
     let half = run(directory.path(), &["server", "--tls-cert", "c.pem"]);
     assert!(text(&half.stderr).contains("--tls-key"), "{}", text(&half.stderr));
     let size = run(directory.path(), &["server", "--max-session-memory", "lots"]);
     assert!(text(&size.stderr).contains("4GiB"), "{}", text(&size.stderr));
+}
+
+#[test]
+fn bench_net_measures_every_worker_and_needs_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let alone = Server::start(directory.path(), &[]);
+    let refused = run(directory.path(), &["bench", "net", "-p", &alone.port()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("gt worker -p"), "{}", text(&refused.stderr));
+
+    let server = Server::start(directory.path(), &["--workers", "2"]);
+    let port = server.port();
+    let until = Instant::now() + PATIENCE;
+    while text(&run(directory.path(), &["status", "-p", &port]).stdout).matches("connected").count() < 2 {
+        assert!(Instant::now() < until, "the workers did not join");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let args = ["bench", "net", "-p", &port, "--rounds", "20", "--size", "1MiB", "--json"];
+    let measured = run(directory.path(), &args);
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
+    let ways = json["ways"].as_array().unwrap();
+    let names: Vec<&str> = ways.iter().map(|way| way["to"].as_str().unwrap()).collect();
+    assert_eq!(names, ["server", "worker_0", "worker_1"]);
+    for way in ways {
+        let [p50, p99] = ["p50", "p99"].map(|part| way["latency_us"][part].as_f64().unwrap());
+        assert!(0.0 < p50 && p50 <= p99, "{way}");
+        assert_eq!(way["bytes_per_s"].is_null(), way["to"] == "server", "{way}");
+    }
+    let table = run(directory.path(), &args[..args.len() - 1]);
+    assert!(text(&table.stdout).starts_with("TO"), "{}", text(&table.stdout));
 }

@@ -4,7 +4,8 @@ use gt_ir::{Bytes, DType, HostTensor, Scalar, TensorType, ops};
 use half::{bf16, f16};
 
 use crate::error::{Error, Result};
-use crate::lane;
+use crate::lane::{self, UPLOAD_CUT_BYTES};
+use crate::session::{blocking, interrupted, session, wait_error};
 use crate::tensor::{History, Tensor};
 use crate::value::Value;
 
@@ -89,6 +90,22 @@ impl Tensor {
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
         let id = lane::record(op.into(), &[], &[], 1, Some(bytes))?;
         Ok(Tensor::from_value(Value::new(id, ty), History::None))
+    }
+
+    /// A tensor from packed little-endian bytes that are the caller's: they are copied once, at this call.
+    #[track_caller]
+    pub fn from_lent(ty: TensorType, bytes: &[u8]) -> Result<Tensor> {
+        let session = session()?;
+        // Smaller ones do not cut the window, so the payload could come long before it.
+        if bytes.len() < UPLOAD_CUT_BYTES || bytes.len() != ty.bytes() || !session.link.lends() {
+            return Tensor::from_bytes(ty, bytes.into());
+        }
+        let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
+        let (id, sent) = lane::recorded(op.into(), &[], &[], 1, None)?;
+        let tensor = Tensor::from_value(Value::new(id, ty), History::None);
+        // Also where the wait for credits was interrupted: the window is on its way, and its worker waits for this.
+        let lent = blocking(|| session.link.lend(id, bytes, &interrupted)).map_err(wait_error);
+        sent.and(lent).map(|()| tensor)
     }
 
     /// A tensor from a slice in row-major order.

@@ -16,8 +16,8 @@
 
 use std::cell::OnceCell;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 
 use gt_ir::{Bytes, Ins, Instr, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ const LAST_CUT: usize = 256;
 /// Instructions beyond which a joined window is cut all the same.
 const JOINED_MOST: usize = 4096;
 /// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
-const UPLOAD_CUT_BYTES: usize = 16 << 20;
+pub(crate) const UPLOAD_CUT_BYTES: usize = 16 << 20;
 
 /// One thread's part of the stream.
 pub struct Lane {
@@ -73,7 +73,6 @@ struct Registry {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { lanes: Vec::new(), idle: Vec::new() });
 static LANES_STARTED: AtomicU64 = AtomicU64::new(0);
-static NO_BYTES: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(Vec::new()));
 
 struct Mine(Arc<Lane>);
 
@@ -142,6 +141,24 @@ pub(crate) fn record(
     outs: usize,
     payload: Option<Bytes>,
 ) -> Result<TensorId> {
+    let (id, sent) = recorded(op, ins, scalars, outs, payload)?;
+    sent.map(|()| id)
+}
+
+/// As [`record`], with the id also where the instruction is recorded and a wait for credits was interrupted. An upload without
+/// a payload is one whose payload follows by the link.
+///
+/// # Errors
+/// When nothing was recorded.
+#[inline]
+#[track_caller]
+pub(crate) fn recorded(
+    op: Op,
+    ins: &[&Value],
+    scalars: &[Scalar],
+    outs: usize,
+    payload: Option<Bytes>,
+) -> Result<(TensorId, Result<()>)> {
     let session = session()?;
     let site = site::here(Location::caller());
     mine(|lane| {
@@ -159,11 +176,12 @@ pub(crate) fn record(
         let first = TensorId::new(lane.number, pending.next);
         pending.next += outs as u64;
         let was_empty = pending.window.instrs.is_empty();
-        if let Op::Upload(_) = op {
-            let bytes = payload.unwrap_or_else(|| NO_BYTES.clone());
-            pending.upload_bytes += bytes.len();
-            let instr = pending.window.instrs.len() as u32;
-            pending.window.uploads.push(Payload { instr, bytes });
+        if let Op::Upload(upload) = &op {
+            pending.upload_bytes += upload.shape.numel() * upload.dtype.size();
+            if let Some(bytes) = payload {
+                let instr = pending.window.instrs.len() as u32;
+                pending.window.uploads.push(Payload { instr, bytes });
+            }
         }
         let mut made = Outs::new();
         for i in 0..outs as u64 {
@@ -186,11 +204,12 @@ pub(crate) fn record(
             || pending.upload_bytes >= UPLOAD_CUT_BYTES;
         drop(pending);
         if full {
-            lane.cut_unless_joined()?;
-        } else if was_empty {
+            return Ok((first, lane.cut_unless_joined()));
+        }
+        if was_empty {
             session.link.wake();
         }
-        Ok(first)
+        Ok((first, Ok(())))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The client's side of the stream's other end, whatever that is: a worker in this process or a server.
 
-use gt_ir::{Failure, HostTensor, TensorId, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
 
 /// Why a wait ended without an answer.
 #[derive(Debug)]
@@ -24,6 +24,16 @@ pub trait Link: Send + Sync {
     fn wake(&self);
     /// Whether a send would have to wait for credits.
     fn is_full(&self) -> bool;
+    /// Whether [`Link::lend`] spares a copy. False where there is none to be spared.
+    fn lends(&self) -> bool {
+        false
+    }
+    /// Takes the payload of an upload that was sent without one; the bytes are needed until it returns. When `cancel` says so
+    /// it stops waiting and reports it, but the payload is taken all the same.
+    fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let _ = (id, bytes, cancel);
+        Err(WaitError::Failed(Failure::new(FailureKind::Internal, "this link takes no payloads by themselves")))
+    }
 }
 
 impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
@@ -41,5 +51,11 @@ impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
     }
     fn is_full(&self) -> bool {
         (**self).is_full()
+    }
+    fn lends(&self) -> bool {
+        (**self).lends()
+    }
+    fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        (**self).lend(id, bytes, cancel)
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gt_client::link::{Link, WaitError};
+use gt_client::remote::Remote;
 use gt_ir::{FailureKind, TensorId, Window};
 use gt_net::protocol::{FromServer, Refusal};
 use support::{Server, info, upload, window};
@@ -276,4 +277,65 @@ fn many_small_payloads_travel_apart_together() {
     remote.synchronize(NEVER).unwrap();
     eventually("the uploads", || server.0.lock().uploads.len() == 100);
     assert!(server.0.lock().windows[0].uploads.is_empty());
+}
+
+/// A payload that is lent.
+const LENT: TensorId = TensorId(51);
+
+/// A session that has sent a window whose payload is to follow.
+fn expecting(server: &Server) -> Remote {
+    let remote = server.open();
+    eventually("attaching", || remote.lends());
+    remote.send(Window { uploads: Vec::new(), ..upload(LENT.0, 1 << 20) }, NEVER).unwrap();
+    remote
+}
+
+#[test]
+fn a_lent_payload_is_there_when_the_call_returns() {
+    let server = Server::new();
+    let remote = expecting(&server);
+    remote.lend(LENT, &[51; 1 << 20], NEVER).unwrap();
+    assert_eq!(server.0.lock().uploads[&LENT][..], [51; 1 << 20]);
+    // Nothing was kept that a new connection would get again.
+    assert_eq!(server.0.lock().came[&LENT], 1);
+}
+
+#[test]
+fn a_lent_payload_counts_against_the_credits_of_its_window() {
+    let server = Server::new();
+    server.0.lock().credits = (1 << 10, 1 << 20);
+    server.0.lock().silent = true;
+    let remote = expecting(&server);
+    assert!(remote.is_full());
+    server.ack();
+    assert!(!remote.is_full());
+}
+
+#[test]
+fn a_lent_payload_that_is_lost_with_its_connection_goes_out_again() {
+    let server = Server::new();
+    let remote = expecting(&server);
+    server.0.lock().lose_upload = true;
+    remote.lend(LENT, &[51; 1 << 20], NEVER).unwrap();
+    eventually("the upload", || server.0.lock().uploads.contains_key(&LENT));
+    assert_eq!(server.0.lock().uploads[&LENT][..], [51; 1 << 20]);
+}
+
+#[test]
+fn who_gives_up_waiting_has_the_payload_sent_all_the_same() {
+    let server = Server::new();
+    let remote = expecting(&server);
+    server.0.lock().silent = true;
+    let gave_up = remote.lend(LENT, &[51; 1 << 20], &|| true);
+    assert!(matches!(gave_up, Err(WaitError::Interrupted)), "{gave_up:?}");
+    eventually("the upload", || server.0.lock().uploads.contains_key(&LENT));
+}
+
+#[test]
+fn lending_to_a_session_that_has_ended_returns() {
+    let server = Server::new();
+    let remote = expecting(&server);
+    remote.close();
+    remote.lend(LENT, &[51; 1 << 20], NEVER).unwrap();
+    assert!(!remote.lends());
 }

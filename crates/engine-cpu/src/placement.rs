@@ -56,6 +56,14 @@ mod linux {
             }
         }
 
+        /// As [`Placement::keep_away`], for a caller in another process that says where it runs.
+        pub fn keep_off(&self, core: u32) {
+            let known = i32::try_from(core).ok().filter(|&core| core < libc::CPU_SETSIZE);
+            if let Some(core) = known.filter(|&core| core != self.caller.load(Ordering::Relaxed)) {
+                self.move_threads(core);
+            }
+        }
+
         #[cold]
         fn move_threads(&self, core: i32) {
             let threads = self.threads.lock();
@@ -65,7 +73,7 @@ mod linux {
                 return;
             }
             let mut set = self.allowed;
-            // SAFETY: the core is one the kernel named; the set is valid, and the ids are those of our own threads. A thread
+            // SAFETY: the core is one the kernel named, or at least one that a set has room for; the set is valid, and the ids are those of our own threads. A thread
             // that is gone or may not be moved is an error that changes nothing.
             unsafe {
                 libc::CPU_CLR(core as usize, &mut set);
@@ -96,4 +104,21 @@ impl Placement {
     }
     pub fn enrol(&self) {}
     pub fn keep_away(&self) {}
+    pub fn keep_off(&self, _: u32) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::Placement;
+
+    #[test]
+    fn a_core_that_no_machine_has_changes_nothing() {
+        let placement = Placement::new();
+        placement.enrol();
+        let before = std::thread::available_parallelism().unwrap();
+        for core in [1023, 1024, 1 << 20, u32::MAX] {
+            placement.keep_off(core);
+            assert_eq!(std::thread::available_parallelism().unwrap(), before, "{core}");
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! A worker for a server, in this process.
 
+use std::sync::Arc;
+
 use gt_client::{Error, Result};
 use gt_engine_cpu::CpuEngine;
+use gt_engine_cpu::placement::Placement;
 use gt_worker::serve::{ServeConfig, ServedDevice, Service};
 use gt_worker::{WorkerConfig, WorkerHandle};
 
@@ -40,13 +43,22 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
     let (engine, handle) = match device.backend {
         Backend::Cpu => {
             let settings = gt_engine_cpu::Config { threads, memory_limit_bytes: limit };
-            ("cpu", WorkerHandle::spawn(move || CpuEngine::new(settings), worker))
+            // As in one process: a device thread that shares the core of the thread that feeds it waits for it.
+            let placement = Arc::new(Placement::new());
+            let enrolled = placement.clone();
+            config.recorder_moved = Some(Arc::new(move |core| placement.keep_off(core)));
+            let make = move || {
+                let engine = CpuEngine::new(settings);
+                enrolled.enrol();
+                engine
+            };
+            ("cpu", WorkerHandle::spawn(make, worker))
         }
         Backend::Reference => {
             ("reference", WorkerHandle::spawn(move || gt_engine::Reference::with_limit(limit), worker))
         }
     };
-    config.settings = std::sync::Arc::new(crate::config::session_config);
+    config.settings = Arc::new(crate::config::session_config);
     let served = ServedDevice { engine: engine.to_string(), threads: threads as u32, memory_limit: limit };
     Service::start(handle, served, config).map_err(|e| Error::Connection(e.to_string()))
 }

@@ -2,6 +2,8 @@
 //!
 //! CHANNEL-1: a send tries the socket itself when nothing waits before it; otherwise the I/O thread sends, many at once.
 //! CHANNEL-2: the lock is never held while a body is copied, nor while anybody waits.
+//! CHANNEL-3: heads that receivers send leave at the end of the I/O thread's turn, many in one write: a server that passes on
+//!            several messages wakes their worker once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,6 +26,8 @@ use crate::{Limits, NetError, Result};
 pub(crate) const INLINE_BODY_BYTES: usize = 64 << 10;
 /// How much may wait on the wire before a thread that writes a body waits too.
 const WRITE_AHEAD_BYTES: usize = 256 << 10;
+/// How much may wait for the end of a turn.
+const TURN_AHEAD_BYTES: usize = 64 << 10;
 /// How often a wait asks whether it should go on.
 pub(crate) const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -49,10 +53,11 @@ impl Channel {
         limits: Limits,
     ) -> Channel {
         let features = if socket.family == Family::Unix && tls.is_none() { FEATURE_SEGMENTS } else { 0 };
+        let token = io.next_token();
         Channel {
-            token: io.next_token(),
+            token,
             peer,
-            out: Mutex::new(Outgoing::new(socket, tls, limits, features)),
+            out: Mutex::new(Outgoing::new((io.clone(), token), socket, tls, limits, features)),
             room: Condvar::new(),
             max_head_bytes: AtomicU32::new(limits.max_head_bytes),
             max_body_bytes: AtomicU64::new(limits.max_body_bytes),
@@ -71,6 +76,16 @@ impl Channel {
         self.room.notify_all();
     }
 
+    /// CHANNEL-3 on the I/O thread, CHANNEL-1 on others.
+    fn flush_in_turn(&self, out: &mut Outgoing) {
+        if out.blocked || out.wire_bytes() > TURN_AHEAD_BYTES || !self.io.is_this_thread() {
+            return self.flush(out);
+        }
+        if !std::mem::replace(&mut out.flushed_later, true) {
+            self.io.flush_later(self.token);
+        }
+    }
+
     /// CHANNEL-1. What goes wrong is found again, and told, by the I/O thread, which also knows the other side's last words.
     fn flush(&self, out: &mut Outgoing) {
         if !out.blocked && out.flush(0).is_err() {
@@ -83,7 +98,7 @@ impl Channel {
         let mut out = self.out.lock();
         out.check(head.len(), 0)?;
         out.put(Frame::Head(head));
-        self.flush(&mut out);
+        self.flush_in_turn(&mut out);
         Ok(())
     }
 
@@ -97,7 +112,7 @@ impl Channel {
                 out.put(Frame::Part { stream, bytes: &body });
             }
             out.end_body();
-            self.flush(&mut out);
+            self.flush_in_turn(&mut out);
             return Ok(());
         }
         out.queue_body(head, body)?;
@@ -205,6 +220,7 @@ impl Channel {
     /// A turn of the I/O thread: everything on the wire, and bodies up to the budget.
     pub(crate) fn pump(&self, bodies_budget: usize) -> Result<Flow> {
         let mut out = self.out.lock();
+        out.flushed_later = false;
         let mut filled = 0;
         let flow = loop {
             let flow = out.flush(bodies_budget)?;
@@ -294,8 +310,10 @@ impl Channel {
         }
     }
 
-    pub(crate) fn note_pong(&self, number: u64) {
-        self.rtt_ns.store(self.io.now_ns().saturating_sub(number).max(1), Ordering::Relaxed);
+    pub(crate) fn note_pong(&self, number: u64) -> Duration {
+        let rtt_ns = self.io.now_ns().saturating_sub(number).max(1);
+        self.rtt_ns.store(rtt_ns, Ordering::Relaxed);
+        Duration::from_nanos(rtt_ns)
     }
 
     pub(crate) fn rtt(&self) -> Option<Duration> {

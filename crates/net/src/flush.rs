@@ -1,12 +1,14 @@
 //! How what waits on a connection leaves it: plainly, or through TLS.
 
 use std::io::{IoSlice, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
+
+use mio::Interest;
 
 use crate::NetError;
 use crate::frame::{FRAGMENT_BYTES, Frame, part_header};
 use crate::outgoing::Outgoing;
-use crate::socket::{Moved, Socket};
+use crate::socket::{Family, Moved, Socket};
 
 /// A wire that was this long gives its memory back once it is empty.
 const KEPT_WIRE_BYTES: usize = 1 << 20;
@@ -32,7 +34,26 @@ impl Outgoing {
             false => self.flush_plain(&socket, bodies_budget),
         };
         self.blocked = matches!(flow, Ok(Flow::Blocked));
+        if flow.is_ok() && socket.family == Family::Unix && self.awaits_room != self.blocked {
+            self.await_room(&socket)?;
+        }
         flow
+    }
+
+    /// OUT-5.
+    fn await_room(&mut self, socket: &Socket) -> Result<(), NetError> {
+        let interest = match self.blocked {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
+        let asked = self.poll.watch_again(socket.as_raw_fd(), self.token, interest);
+        match asked {
+            Ok(()) => self.awaits_room = self.blocked,
+            // A connection that has ended is not watched any more.
+            Err(_) if !self.blocked => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn flush_plain(&mut self, socket: &Socket, bodies_budget: usize) -> Result<Flow, NetError> {

@@ -178,7 +178,10 @@ impl Incoming {
                     channel.notify();
                 }
                 Frame::Ping(number) => channel.pong(number),
-                Frame::Pong(number) => channel.note_pong(number),
+                Frame::Pong(number) => {
+                    let rtt = channel.note_pong(number);
+                    deliver(&mut self.receiver, self.muted, |r| r.ponged(connection, rtt))?;
+                }
             }
         }
     }

@@ -49,6 +49,8 @@ pub(crate) struct IoShared {
     started: Instant,
     thread: OnceLock<ThreadId>,
     registry: Registry,
+    /// Connections on which something was sent from within a turn (CHANNEL-3).
+    unflushed: Mutex<Vec<usize>>,
 }
 
 impl IoShared {
@@ -68,6 +70,15 @@ impl IoShared {
 
     pub(crate) fn take_commands(&self) -> Vec<Command> {
         std::mem::take(&mut self.commands.lock())
+    }
+
+    /// For the end of the turn, on the I/O thread.
+    pub(crate) fn flush_later(&self, token: usize) {
+        self.unflushed.lock().push(token);
+    }
+
+    pub(crate) fn take_unflushed(&self) -> Vec<usize> {
+        std::mem::take(&mut self.unflushed.lock())
     }
 
     pub(crate) fn stop_taking(&self) {
@@ -91,6 +102,12 @@ impl IoShared {
     /// Has the poll watch a socket.
     pub(crate) fn watch(&self, fd: i32, token: usize, interest: Interest) -> Result<()> {
         let watched = self.registry.register(&mut SourceFd(&fd), Token(token), interest);
+        watched.map_err(|e| NetError::resource("poll", e))
+    }
+
+    /// Has the poll watch a socket for something else. What it would tell by now, it tells at once.
+    pub(crate) fn watch_again(&self, fd: i32, token: usize, interest: Interest) -> Result<()> {
+        let watched = self.registry.reregister(&mut SourceFd(&fd), Token(token), interest);
         watched.map_err(|e| NetError::resource("poll", e))
     }
 
@@ -123,6 +140,7 @@ impl Io {
             started: Instant::now(),
             thread: OnceLock::new(),
             registry: poll.registry().try_clone().map_err(|e| NetError::resource("poll", e))?,
+            unflushed: Mutex::new(Vec::new()),
         });
         let reactor = Reactor::new(poll, shared.clone());
         let of_thread = shared.clone();

@@ -6,8 +6,10 @@
 //! OUT-1: bytes leave in the order in which they were put on the wire, and no frame is cut by another.
 //! OUT-2: a body has one fragment per turn, so that a head waits for one fragment at most, and bodies share alike.
 //! OUT-3: when something waits, somebody will look: the socket would block, and the poll tells the I/O thread; or the I/O
-//!        thread has been told; or all segments are with the other side, whose release is awaited.
+//!        thread has been told, or has put it off to the end of its turn; or all segments are with the other side, whose release is awaited.
 //! OUT-4: a descriptor leaves with the first byte of the frame that announces it.
+//! OUT-5: the poll is asked for room in a Unix socket only while one would block: such a socket tells of room each time its
+//!        reader reads, so that every message sent would wake the I/O thread for nothing.
 //!
 //! How it leaves is in `flush.rs`.
 
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use gt_ir::Bytes;
 
 use crate::frame::Frame;
+use crate::io::IoShared;
 use crate::segment::{SEGMENT_BYTES, SegmentPool, Taken};
 use crate::socket::Socket;
 use crate::tls::TlsStream;
@@ -79,6 +82,12 @@ pub(crate) struct Outgoing {
     next_stream: u32,
     pub(crate) pool: SegmentPool,
     pub(crate) blocked: bool,
+    /// The I/O thread will flush at the end of its turn.
+    pub(crate) flushed_later: bool,
+    /// Whom to ask for room, under which name, and whether that has been done (OUT-5).
+    pub(crate) poll: Arc<IoShared>,
+    pub(crate) token: usize,
+    pub(crate) awaits_room: bool,
     pub(crate) limits: Limits,
     pub(crate) peer_max_head_bytes: u32,
     pub(crate) peer_max_body_bytes: u64,
@@ -86,7 +95,13 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(socket: Arc<Socket>, tls: Option<Box<TlsStream>>, limits: Limits, features: u32) -> Outgoing {
+    pub(crate) fn new(
+        (poll, token): (Arc<IoShared>, usize),
+        socket: Arc<Socket>,
+        tls: Option<Box<TlsStream>>,
+        limits: Limits,
+        features: u32,
+    ) -> Outgoing {
         let mut wire = Vec::with_capacity(256);
         Frame::Greeting { features }.encode(&mut wire);
         Frame::Allow { head: limits.max_head_bytes, body: limits.max_body_bytes }.encode(&mut wire);
@@ -105,6 +120,11 @@ impl Outgoing {
             next_stream: 0,
             pool: SegmentPool::disabled(),
             blocked: false,
+            flushed_later: false,
+            poll,
+            token,
+            // As the I/O thread first has it watched.
+            awaits_room: true,
             limits,
             peer_max_head_bytes: 0,
             peer_max_body_bytes: 0,

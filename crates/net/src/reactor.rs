@@ -1,7 +1,8 @@
 //! The loop of the I/O thread.
 //!
-//! Sockets are watched edge-triggered, for both directions, from beginning to end: a send that would block needs no call to
-//! say so (OUT-3). The price is that a turn which stops before the socket is empty has to remember it (`again`).
+//! Sockets are watched edge-triggered from beginning to end; those of a network for both directions, as they tell of room only
+//! after a send that blocked, others for room only while they block (OUT-5). The price is that a turn which stops before the
+//! socket is empty has to remember it (`again`).
 //!
 //! REACTOR-1: a connection leaves the table only after its receiver was told, and its descriptors are closed with it.
 //! REACTOR-2: a side that ends a connection shuts its direction and reads on for a while: closing a socket with unread
@@ -18,6 +19,7 @@ use mio::{Events, Interest, Poll};
 
 use crate::NetError;
 use crate::entry::{Entry, Phase};
+use crate::flush::Flow;
 use crate::incoming::Incoming;
 use crate::io::{Command, IoShared, WAKE};
 use crate::listener::Accepting;
@@ -97,6 +99,7 @@ impl Reactor {
             if Instant::now() >= self.next_tick {
                 self.tick();
             }
+            self.end_turn();
         }
         self.shared.stop_taking();
     }
@@ -157,6 +160,24 @@ impl Reactor {
             Ok(true) => self.again.push(token),
             Ok(false) => {}
             Err(why) => self.fail(token, why),
+        }
+    }
+
+    /// CHANNEL-3. Who is told of an end may send again.
+    fn end_turn(&mut self) {
+        loop {
+            let tokens = self.shared.take_unflushed();
+            if tokens.is_empty() {
+                return;
+            }
+            for token in tokens {
+                let Some(entry) = self.entries.get_mut(&token) else { continue };
+                match entry.channel.pump(0) {
+                    Ok(Flow::More) => self.again.push(token),
+                    Ok(Flow::Done | Flow::Blocked) => {}
+                    Err(why) => self.fail(token, why),
+                }
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Who takes what a connection brings.
 
+use std::time::Duration;
+
 use gt_ir::Bytes;
 
 use crate::{Connection, NetError};
@@ -19,6 +21,11 @@ pub trait Receiver: Send {
 
     /// A message. `head` is lent; `body` is the receiver's.
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>);
+
+    /// The other side has answered a [`Connection::ping`], which took so long.
+    fn ponged(&mut self, from: &Connection, rtt: Duration) {
+        let _ = (from, rtt);
+    }
 
     /// The connection is over. For an accepted one this comes also when it never opened.
     fn closed(&mut self, from: &Connection, why: &NetError);

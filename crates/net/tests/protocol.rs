@@ -117,6 +117,7 @@ fn data_requests() -> Vec<DataRequest<'static>> {
         transfer(Ok(TensorType::new(DType::I64, &[2, 0, 3]))),
         transfer(Err(failure())),
         DataRequest::Echo { request: 1 },
+        DataRequest::RecorderAt { core: 3 },
     ]
 }
 

@@ -87,8 +87,8 @@ fn buffer_dtype(format: &str, itemsize: usize) -> PyResult<DType> {
     Ok(dtype)
 }
 
-/// A packed copy of an object with the buffer protocol.
-fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<(TensorType, Vec<u8>)>> {
+/// A tensor from a copy of an object with the buffer protocol.
+fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     let mut view = std::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
     // SAFETY: the view is filled by a successful call and released below on every path.
     unsafe {
@@ -105,7 +105,7 @@ fn from_buffer(value: &Bound<'_, PyAny>) -> PyResult<Option<(TensorType, Vec<u8>
 
 /// # Safety
 /// `view` must be a filled buffer view with shape, strides and format.
-unsafe fn copy_view(view: &ffi::Py_buffer) -> PyResult<(TensorType, Vec<u8>)> {
+unsafe fn copy_view(view: &ffi::Py_buffer) -> PyResult<Tensor> {
     // SAFETY: the buffer protocol promises `ndim` extents and strides, and a terminated format where it is not null.
     unsafe {
         let format =
@@ -116,8 +116,11 @@ unsafe fn copy_view(view: &ffi::Py_buffer) -> PyResult<(TensorType, Vec<u8>)> {
         let strides: Vec<isize> = (0..n).map(|i| *view.strides.add(i)).collect();
         let shape = Shape::try_new(&extents).map_err(gt_client::Error::from).or_raise()?;
         let ty = TensorType { dtype, shape };
-        let mut bytes = Vec::with_capacity(ty.bytes());
         let base = view.buf as *const u8;
+        if ffi::PyBuffer_IsContiguous(view, b'C' as _) != 0 && dtype != DType::Bool && ty.numel() > 0 {
+            return Tensor::from_lent(ty, std::slice::from_raw_parts(base, ty.bytes())).or_raise();
+        }
+        let mut bytes = Vec::with_capacity(ty.bytes());
         if ffi::PyBuffer_IsContiguous(view, b'C' as _) != 0 {
             bytes.extend_from_slice(std::slice::from_raw_parts(base, ty.bytes()));
         } else if ty.numel() > 0 {
@@ -132,7 +135,7 @@ unsafe fn copy_view(view: &ffi::Py_buffer) -> PyResult<(TensorType, Vec<u8>)> {
                 let mut axis = n - 1;
                 loop {
                     if axis == 0 {
-                        return Ok((ty, normalised(ty, bytes)));
+                        return Tensor::from_bytes(ty, normalised(ty, bytes).into()).or_raise();
                     }
                     axis -= 1;
                     at[axis] += 1;
@@ -143,7 +146,7 @@ unsafe fn copy_view(view: &ffi::Py_buffer) -> PyResult<(TensorType, Vec<u8>)> {
                 }
             }
         }
-        Ok((ty, normalised(ty, bytes)))
+        Tensor::from_bytes(ty, normalised(ty, bytes).into()).or_raise()
     }
 }
 
@@ -167,8 +170,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
         || value.is_instance_of::<PyList>()
         || value.is_instance_of::<PyTuple>();
     if !plain {
-        if let Some((ty, bytes)) = from_buffer(value)? {
-            let t = Tensor::from_bytes(ty, bytes.into()).or_raise()?;
+        if let Some(t) = from_buffer(value)? {
             return dtype.map_or(Ok(t.clone()), |d| t.to_dtype(d)).or_raise();
         }
         if value.hasattr("__array__")? && !value.hasattr("__array_interface__")? {
@@ -177,10 +179,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
         if value.hasattr("__array_interface__")? {
             let array = value.py().import("numpy")?.call_method1("ascontiguousarray", (value,))?;
             return match from_buffer(&array)? {
-                Some((ty, bytes)) => {
-                    let t = Tensor::from_bytes(ty, bytes.into()).or_raise()?;
-                    dtype.map_or(Ok(t.clone()), |d| t.to_dtype(d)).or_raise()
-                }
+                Some(t) => dtype.map_or(Ok(t.clone()), |d| t.to_dtype(d)).or_raise(),
                 None => Err(PyTypeError::new_err(format!(
                     "can't convert an array of {}. The only supported types are: float64, float32, float16, int64, int32, int8, uint8, and bool.",
                     array.getattr("dtype")?

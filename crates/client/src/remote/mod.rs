@@ -13,8 +13,10 @@ mod dial;
 mod encoder;
 mod live;
 mod receive;
+mod recorder;
 mod state;
 mod upkeep;
+mod upload;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,7 @@ use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
 use encoder::{Encoder, longest_inside};
+use recorder::Recorder;
 use state::{Answer, State};
 
 use crate::link::{Link, WaitError};
@@ -69,6 +72,7 @@ struct Shared {
     upkeep: Condvar,
     /// Something was recorded since the lanes were last looked at.
     recording: AtomicBool,
+    recorder: Recorder,
 }
 
 /// A session with a server.
@@ -89,6 +93,7 @@ impl Remote {
             changed: Condvar::new(),
             upkeep: Condvar::new(),
             recording: AtomicBool::new(false),
+            recorder: Recorder::new(),
             options,
         });
         let timeout = shared.options.timeout;
@@ -162,16 +167,11 @@ impl Link for Remote {
             return Ok(());
         }
         let longest = longest_inside(&window);
-        let mut apart = Vec::new();
-        for payload in window.uploads.iter().filter(|p| p.bytes.len() > longest) {
-            if let Some(id) = window.instrs.get(payload.instr as usize).and_then(|i| i.outs.first()) {
-                apart.push((*id, payload.bytes.clone()));
-            }
-        }
+        let apart = upload::apart(&window, longest);
         let data = {
             let mut encoder = shared.sending.lock();
             let instrs = window.instrs.len() as u32;
-            let bytes = window.uploads.iter().map(|p| p.bytes.len() as u64).sum();
+            let bytes = upload::payload_bytes(&window);
             let message = encoder.window(&window, longest);
             let mut state = shared.state.lock();
             state.live.window(&window);
@@ -184,6 +184,9 @@ impl Link for Remote {
             }
             data
         };
+        if let Some(core) = shared.recorder.moved() {
+            shared.recorder.tell(core, data.clone());
+        }
         if let Some(data) = data {
             for (id, bytes) in apart {
                 let _ = data.send_with_body(&encode(&DataRequest::Upload { id }), bytes);
@@ -216,6 +219,15 @@ impl Link for Remote {
     fn is_full(&self) -> bool {
         let state = self.shared.state.lock();
         !state.has_room() && !state.has_ended()
+    }
+
+    fn lends(&self) -> bool {
+        // Over a network a copy has to be kept anyway: what was sent may be lost with the connection.
+        self.shared.state.lock().data.as_ref().is_some_and(gt_net::Connection::is_same_host)
+    }
+
+    fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        self.shared.lend(id, bytes, cancel)
     }
 }
 

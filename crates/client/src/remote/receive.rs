@@ -1,4 +1,7 @@
 //! What arrives, on the I/O thread: it takes the state's lock for a moment, and never sends.
+//!
+//! RECEIVE-1: a thread is woken only by what it waits for. Acks and answers come with every step, and a thread that is woken
+//!            for nothing takes its core from the worker.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -45,7 +48,19 @@ impl FromControl {
             FromServer::Refused { why } => {
                 state.end(lost(format!("the server at {} ended the session: {why}", shared.dialer.server())));
             }
-            FromServer::Ack { received, executed } => state.ack(received, executed)?,
+            FromServer::Ack { received, executed } => {
+                let was_full = !state.has_room();
+                state.ack(received, executed)?;
+                let (has_room, is_dry) = (state.has_room(), state.is_dry());
+                drop(state);
+                if was_full && has_room {
+                    shared.changed.notify_all();
+                }
+                if is_dry {
+                    shared.upkeep.notify_one();
+                }
+                return Ok(());
+            }
             FromServer::NeedTemplate { digest } => state.wanted_templates.push(digest),
             FromServer::WorkerLost { worker, reason } => state.worker_lost(&worker, &reason),
             FromServer::Home { worker, .. } => {
@@ -130,11 +145,15 @@ impl Receiver for FromData {
                     ReadAnswer::Stats { json } => Answer::Stats(json),
                 };
                 state.answer(request, answer);
+                drop(state);
+                shared.changed.notify_all();
+                return;
             }
             // The session has moved since it asked.
             Ok(DataReply::Attached {} | DataReply::Refused { .. }) if !is_home => from.close(),
             Ok(DataReply::Attached {}) => {
                 state.data = Some(from.clone());
+                shared.recorder.forget();
                 // What was on its way when the last connection broke goes out again; a worker that has it drops it.
                 state.attach = false;
                 state.resend_uploads = true;
@@ -148,7 +167,7 @@ impl Receiver for FromData {
                     state.end(lost(format!("a worker refused this session: {reason}")));
                 }
             }
-            Ok(DataReply::Echo { .. }) => {}
+            Ok(DataReply::Echo { request }) => state.answer(request, Answer::Done),
             Err(_) => from.close(),
         }
         drop(state);
@@ -164,6 +183,8 @@ impl Receiver for FromData {
             state.attach = state.home.is_some();
         }
         drop(state);
+        // Whoever waits for an echo learns that there will be none.
+        shared.changed.notify_all();
         shared.upkeep.notify_one();
     }
 }

@@ -117,9 +117,11 @@ fn next(shared: &Shared) -> Task {
         if let Some(digest) = state.wanted_templates.pop() {
             return Task::Template(digest);
         }
-        if !shared.recording.load(Ordering::SeqCst) {
+        if !shared.recording.load(Ordering::SeqCst) || !state.is_dry() {
+            // The first record after a rest wakes it, and the ack with which the worker has run dry.
             shared.upkeep.wait(&mut state);
-        } else if rested && state.is_dry() {
+            rested = false;
+        } else if rested {
             return Task::LookAtLanes;
         } else {
             rested = shared.upkeep.wait_for(&mut state, REST).timed_out();

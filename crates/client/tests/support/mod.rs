@@ -29,6 +29,10 @@ pub struct Fake {
     pub drop_after: Option<usize>,
     /// Answers nothing and acks nothing.
     pub silent: bool,
+    /// Loses the next payload, and its connection with it.
+    pub lose_upload: bool,
+    /// How often each payload came.
+    pub came: HashMap<TensorId, usize>,
     /// Nobody is there any more.
     pub gone: bool,
     /// The first data connection fails, and meanwhile the session moves to another worker.
@@ -269,7 +273,20 @@ impl Receiver for Data {
                 }
             }
             DataRequest::Upload { id } => {
-                self.0.0.lock().uploads.insert(id, body.expect("an upload has a body"));
+                let mut fake = self.0.0.lock();
+                if std::mem::take(&mut fake.lose_upload) {
+                    fake.data = None;
+                    drop(fake);
+                    return from.close();
+                }
+                *fake.came.entry(id).or_default() += 1;
+                fake.uploads.insert(id, body.expect("an upload has a body"));
+            }
+            DataRequest::RecorderAt { .. } => {}
+            DataRequest::Echo { request } => {
+                if !self.0.0.lock().silent {
+                    let _ = from.send(&encode(&DataReply::Echo { request }));
+                }
             }
             other => panic!("{other:?}"),
         }

@@ -42,6 +42,11 @@ messages! {
             /// The answer's name.
             request: u64,
         },
+        /// Where the client records, on a host that both share: the device's thread had better run elsewhere.
+        6 => RecorderAt {
+            /// The core's number.
+            core: u32,
+        },
     }
 }
 

@@ -11,6 +11,9 @@ use crate::SessionConfig;
 /// What a session's variables ask for, or which of them is wrong.
 pub type SessionSettings = Arc<dyn Fn(&[(String, String)]) -> Result<SessionConfig, String> + Send + Sync>;
 
+/// Is told the core on which a client of this host records, when it has moved.
+pub type RecorderMoved = Arc<dyn Fn(u32) + Send + Sync>;
+
 /// What the server is told of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedDevice {
@@ -83,6 +86,8 @@ pub struct ServeConfig {
     pub held: HeldLimits,
     /// Reads a session's variables.
     pub settings: SessionSettings,
+    /// Who keeps the device's thread off the core of a client on the same host.
+    pub recorder_moved: Option<RecorderMoved>,
 }
 
 impl ServeConfig {
@@ -102,6 +107,7 @@ impl ServeConfig {
             idle_timeout: Duration::from_secs(10),
             held: HeldLimits::default(),
             settings,
+            recorder_moved: None,
         }
     }
 }

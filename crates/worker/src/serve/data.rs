@@ -43,11 +43,19 @@ impl FromGuest {
             (DataRequest::Echo { request }, Some(_)) => {
                 let _ = from.send_with_body(&encode(&DataReply::Echo { request }), body_or_nothing());
             }
+            (DataRequest::RecorderAt { core }, Some(Guest::Client(_))) => {
+                // Elsewhere its cores mean nothing here.
+                if let Some(moved) = host.around().recorder_moved.as_ref().filter(|_| from.is_same_host()) {
+                    moved(core);
+                }
+            }
             (DataRequest::Attach { .. } | DataRequest::AttachPeer { .. }, Some(_)) => {
                 refuse(from, "the connection is attached already");
             }
             (_, None) => refuse(from, "the first message says who it is"),
-            (DataRequest::Upload { .. }, Some(Guest::Peer)) => refuse(from, "workers send transfers"),
+            (DataRequest::Upload { .. } | DataRequest::RecorderAt { .. }, Some(Guest::Peer)) => {
+                refuse(from, "workers send transfers")
+            }
             (DataRequest::Transfer { .. }, Some(Guest::Client(_))) => refuse(from, "clients send uploads"),
         }
     }

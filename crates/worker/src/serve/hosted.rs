@@ -11,7 +11,7 @@ use gt_net::{Connection, Secret};
 use parking_lot::Mutex;
 
 use super::arrivals::Arrived;
-use super::config::HeldLimits;
+use super::config::{HeldLimits, RecorderMoved};
 use super::courier::Couriers;
 use super::group::Group;
 use super::outlet::Outlet;
@@ -26,6 +26,7 @@ pub(super) struct Surroundings {
     pub(super) group: Arc<Group>,
     pub(super) couriers: Arc<Couriers>,
     pub(super) held: HeldLimits,
+    pub(super) recorder_moved: Option<RecorderMoved>,
 }
 
 /// What the server says of a session when it opens it.

@@ -34,6 +34,6 @@ mod steps;
 mod templates;
 mod uploads;
 
-pub use config::{HeldLimits, ServeConfig, ServedDevice, SessionSettings};
+pub use config::{HeldLimits, RecorderMoved, ServeConfig, ServedDevice, SessionSettings};
 pub use error::ServeError;
 pub use service::Service;

@@ -43,8 +43,12 @@ impl Service {
     pub fn start(worker: WorkerHandle, device: ServedDevice, config: ServeConfig) -> Result<Service, ServeError> {
         let io = Io::start("gt-net")?;
         let couriers = Couriers::new(io.clone(), config.held.transfer_bytes, config.lease);
-        let around =
-            Surroundings { group: Arc::new(Group::default()), couriers: Arc::new(couriers), held: config.held };
+        let around = Surroundings {
+            group: Arc::new(Group::default()),
+            couriers: Arc::new(couriers),
+            held: config.held,
+            recorder_moved: config.recorder_moved.clone(),
+        };
         let host = Arc::new(Host::new(worker, config.settings.clone(), around, config.idle_timeout));
         let (listeners, info) = listen(&io, &host, device, &config)?;
         let news = Arc::new(News::default());

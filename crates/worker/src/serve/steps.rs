@@ -11,8 +11,8 @@ use super::executed::Executed;
 use super::reading::{Fault, Step};
 use crate::SessionConfig;
 
-/// A session that runs dry again and again says so no more often than this.
-const DRY_REPORT: Duration = Duration::from_millis(2);
+/// A session that runs dry again and again says so no more often than this: the server tells its client no more often either.
+const DRY_REPORT: Duration = Duration::from_millis(5);
 /// The part of the credits after which the server hears of what has run.
 const REPORTS_PER_CREDITS: usize = 8;
 

@@ -1,0 +1,150 @@
+"""Batch sizes of client and worker through processes, with and without compilation: one table. `make bench-stream`.
+
+SWEEP-1: every combination is a process with a session of its own at one server; in each round each has one turn.
+SWEEP-2: what is compared are steps per second within a round; the table shows medians over rounds.
+SWEEP-3: a combination is slower than another when the median says so by more than 5 % and every single round does.
+
+The expected factors were guessed for the first GT, where each op was a round trip, at size 1 as at any other. Here nothing
+but a read waits whatever the size, so size 1 costs a message for each op and no trip: there is less to gain.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import peers
+import report
+from stream_contender import Contender
+from stream_server import Server
+
+SIZES = ("1", "10", "50", "100", "adaptive")
+COMPILE = {"off": "0", "on": "1"}
+ROUNDS = 5
+# Long enough for a median, short enough for fifty of them.
+TURN_S = 0.15
+SETTLE_S = 0.02
+# Beyond this, "slower" is not noise.
+TOLERANCE = 0.05
+# What batching was expected to give over size 1 where every op waits for its answer.
+EXPECTED = {"worker": "1–2 ×", "client": "5–10 ×", "all": "10–20 ×"}
+WHY_BATCHING_HURT = (
+    "why worker batching slowed the first GT down: its worker waited for a full batch before it ran or answered anything, and "
+    "its client waited for the answer before it sent the next op, so a batch only added delay. Here no batch is waited for: "
+    "GT_WORKER_BATCH_SIZE limits how much of a window that is there already is planned as one."
+)
+
+
+def variables(client, worker, compiled):
+    """The environment of a combination; adaptive is what one gets without saying anything."""
+    named = {"GT_CLIENT_BATCH_SIZE": client, "GT_WORKER_BATCH_SIZE": worker}
+    return {name: size for name, size in named.items() if size != "adaptive"} | {"GT_COMPILE": COMPILE[compiled]}
+
+
+def sweep(rounds=ROUNDS, size="tiny"):
+    """Steps per second of every combination, round by round."""
+    combinations = list(itertools.product(SIZES, SIZES, COMPILE))
+    with contextlib.ExitStack() as closing:
+        server = Server()
+        closing.callback(server.close)
+        running, counts = {}, {}
+        for combination in combinations:
+            process = Contender("train", size, address=server.address, variables=variables(*combination))
+            closing.callback(process.close)
+            process.started()
+            running[combination] = process
+            counts[combination] = max(2, round(TURN_S / process.seconds("steps", count=5)))
+        measured = {combination: [] for combination in combinations}
+        for _ in range(rounds):
+            for combination in combinations:
+                time.sleep(SETTLE_S)
+                running[combination].ask("steps", count=2)  # The pause let clocks and caches go cold.
+                seconds = running[combination].seconds("steps", count=counts[combination])
+                measured[combination].append(1 / seconds)
+            combinations.reverse()
+    return measured
+
+
+def factors(measured, faster, slower):
+    """How much faster one combination is than another, round by round (SWEEP-2)."""
+    return [a / b for a, b in zip(measured[faster], measured[slower], strict=True)]
+
+
+def factor(measured, faster, slower):
+    """The median of it."""
+    return statistics.median(factors(measured, faster, slower))
+
+
+def is_slower(measured, one, other):
+    """SWEEP-3."""
+    each = factors(measured, one, other)
+    return statistics.median(each) < 1 - TOLERANCE and max(each) < 1
+
+
+def judge(measured):
+    """The checks, as lines of text, and whether all of them hold."""
+    lines, good = [], True
+    for compiled in COMPILE:
+        slower = []
+        for fixed, size in itertools.product(SIZES, SIZES[1:]):
+            for name, ours, one in (
+                ("client", (size, fixed, compiled), ("1", fixed, compiled)),
+                ("worker", (fixed, size, compiled), (fixed, "1", compiled)),
+            ):
+                if is_slower(measured, ours, one):
+                    other = "worker" if name == "client" else "client"
+                    slower.append(f"{name} {size} ({other} {fixed}): {factor(measured, ours, one):.2f} ×")
+        adaptive = ("adaptive", "adaptive", compiled)
+        best = max((c for c in measured if c[2] == compiled), key=lambda c: statistics.median(measured[c]))
+        by = factor(measured, adaptive, best)
+        good &= not slower and not is_slower(measured, adaptive, best)
+        lines.append(f"compile {compiled}: slower than size 1: {', '.join(slower) or 'none'}")
+        lines.append(f"compile {compiled}: adaptive is {by:.2f} × the best (client {best[0]}, worker {best[1]})")
+    all_on, all_off = ("adaptive", "adaptive", "on"), ("1", "1", "off")
+    gained = {
+        "worker": factor(measured, all_on, ("adaptive", "1", "on")),
+        "client": factor(measured, ("adaptive", "1", "off"), all_off),
+        "all": factor(measured, all_on, all_off),
+    }
+    lines += [f"{name}: {by:.1f} × over size 1 (expected {EXPECTED[name]})" for name, by in gained.items()]
+    return [*lines, WHY_BATCHING_HURT], good
+
+
+def table(measured):
+    """Steps per second, a row for each client size, a column for each worker size and compilation."""
+    columns = [(worker, compiled) for compiled in COMPILE for worker in SIZES]
+    lines = [["client \\ worker", *(f"{w}, {c}" for w, c in columns)]]
+    for client in SIZES:
+        lines.append([client, *(f"{statistics.median(measured[client, w, c]):.0f}" for w, c in columns)])
+    return report.aligned(lines)
+
+
+def show(rounds=ROUNDS):
+    """Sweeps, prints the table and the checks; gives what goes into the JSON, and whether the checks hold."""
+    measured = sweep(rounds)
+    lines, good = judge(measured)
+    print("steps/s of tiny by batch sizes of client and worker, and compilation")
+    print(table(measured))
+    print("\n".join(lines))
+    steps = [{"client": c, "worker": w, "compile": k, "steps_per_s": rates} for (c, w, k), rates in measured.items()]
+    return {"steps": steps, "checks": lines, "holds": good}, good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each combination (default %(default)s)")
+    parser.add_argument("--json", type=Path, help="where the figures go as JSON")
+    args = parser.parse_args()
+    peers.set_threads(peers.available_cores())
+    content, good = show(args.rounds)
+    if args.json:
+        args.json.write_text(json.dumps(content, indent=1) + "\n")
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
