@@ -55,7 +55,7 @@ def test_a_client_survives_the_loss_of_its_worker(cluster: Cluster, by: str):
     cluster.wait_for_workers(server, 1)
     second = cluster.worker(server.port, "--threads", 1, **variables)
     cluster.wait_for_workers(server, 2)
-    program = SURVIVOR.replace("STEPS", "500")
+    program = SURVIVOR.replace("STEPS", "300")
     expected = cluster.run(program).split()[-1]
     victim = cluster.client(program, server.address)
     victim.wait_for("step 4")
@@ -121,7 +121,7 @@ def test_a_killed_client_leaves_nothing_behind(cluster: Cluster):
 
 def test_clients_killed_at_any_moment_leave_nothing_behind(cluster: Cluster):
     server = cluster.server(workers=1)
-    steady = cluster.client(SURVIVOR.replace("STEPS", "1200"), server.address, name="steady")
+    steady = cluster.client(SURVIVOR.replace("STEPS", "600"), server.address, name="steady")
     steady.wait_for("step 4")
     chance = random.Random(3)
     for _ in range(6):
@@ -215,12 +215,12 @@ def test_everything_is_killed_at_random_and_the_rest_goes_on(cluster: Cluster):
     server = cluster.server()
     workers = [cluster.worker(server.port, "--threads", 1) for _ in range(2)]
     cluster.wait_for_workers(server, 2)
-    program = SURVIVOR.replace("STEPS", "800")
+    program = SURVIVOR.replace("STEPS", "500")
     expected = cluster.run(program).split()[-1]
     survivors = [cluster.client(program, server.address, name="survivor") for _ in range(3)]
     for client in survivors:
         client.wait_for("step 4")
-    for round_ in range(4):
+    for round_ in range(3):
         doomed = cluster.client(program, server.address, name="doomed")
         time.sleep(0.1 + chance.random() * 0.3)
         workers[round_ % 2].send(signal.SIGKILL)
