@@ -4,6 +4,7 @@
 //! gives a new session to the worker that has the fewest, so sessions are opened until every worker has had one.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::Write;
 use std::sync::mpsc::{Receiver as Queue, Sender, channel};
 use std::time::{Duration, Instant};
@@ -65,8 +66,8 @@ pub(crate) fn run(args: &NetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if sessions.is_empty() {
             found.push(session.ping(args)?);
         }
-        if !reached.contains_key(&session.home.index) {
-            reached.insert(session.home.index, session.echo(args, &io)?);
+        if let Entry::Vacant(first) = reached.entry(session.home.index) {
+            first.insert(session.echo(args, &io)?);
         }
         let (workers, tries) = (session.workers, sessions.len() + 1);
         sessions.push(session);
