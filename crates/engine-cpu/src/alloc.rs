@@ -6,14 +6,13 @@
 //! ALLOC-2: a block is in the hands of one [`Storage`], or in one class's list, never both.
 //! ALLOC-3: blocks start at multiples of [`ALIGN`] and are not cleared: who takes one writes all of it.
 //! ALLOC-4: a block is charged to the quota that holds when it is allocated, and given back to that one when it is freed.
-//! ALLOC-5: memory that was adopted is counted as if it had been allocated, is never written, and never enters a list.
 
 use std::alloc::{Layout as Block, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gt_engine::{Memory, Quota};
-use gt_ir::{Bytes, Failure, FailureKind};
+use gt_ir::{Failure, FailureKind};
 use parking_lot::Mutex;
 
 /// Where blocks start: a cache line, and the widest vector.
@@ -23,8 +22,6 @@ pub const ALIGN: usize = 64;
 const STEPS: usize = 8;
 /// The smallest block.
 const SMALLEST: usize = 64;
-/// The class of storage that has no block: it is empty, or adopted.
-const NO_CLASS: u32 = u32::MAX;
 /// What may lie cached however little was ever live.
 const CACHE_FLOOR: u64 = 64 << 20;
 
@@ -55,8 +52,6 @@ pub struct Storage {
     class: u32,
     owner: Arc<Allocator>,
     quota: Option<Arc<Quota>>,
-    /// What keeps the memory, where it is not the allocator's.
-    adopted: Option<Bytes>,
 }
 
 // SAFETY: a block is plain memory; who may write it is decided by who holds the only handle (see `buffer`).
@@ -90,7 +85,7 @@ impl Allocator {
     pub fn allocate(self: &Arc<Self>, len_bytes: usize) -> Result<Storage, Failure> {
         if len_bytes == 0 {
             let ptr = NonNull::<Aligned>::dangling().cast();
-            return Ok(Storage { ptr, len_bytes, class: NO_CLASS, owner: self.clone(), quota: None, adopted: None });
+            return Ok(Storage { ptr, len_bytes, class: u32::MAX, owner: self.clone(), quota: None });
         }
         let Some((class, block_bytes)) = class_of(len_bytes) else {
             return Err(self.refusal(len_bytes, self.inner.lock().live));
@@ -110,27 +105,7 @@ impl Allocator {
         };
         inner.live += block_bytes as u64;
         inner.peak = inner.peak.max(inner.live);
-        Ok(Storage { ptr, len_bytes, class, owner: self.clone(), quota, adopted: None })
-    }
-
-    /// Memory that somebody else has filled, as it is (ALLOC-5).
-    pub fn adopt(self: &Arc<Self>, bytes: Bytes) -> Result<Storage, Failure> {
-        let len_bytes = bytes.len();
-        // Only read from here on, whoever else holds it.
-        let ptr = NonNull::new(bytes.as_ptr().cast_mut()).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        let mut inner = self.inner.lock();
-        let wanted = inner.live.saturating_add(len_bytes as u64);
-        if wanted > self.limit_bytes {
-            return Err(self.refusal(len_bytes, inner.live));
-        }
-        let quota = inner.quota.clone();
-        quota.as_ref().map_or(Ok(()), |quota| quota.charge(len_bytes as u64))?;
-        if wanted + inner.cached > self.limit_bytes {
-            inner.trim();
-        }
-        inner.live = wanted;
-        inner.peak = inner.peak.max(wanted);
-        Ok(Storage { ptr, len_bytes, class: NO_CLASS, owner: self.clone(), quota, adopted: Some(bytes) })
+        Ok(Storage { ptr, len_bytes, class, owner: self.clone(), quota })
     }
 
     /// A block from the system, after giving back what would be in its way.
@@ -235,12 +210,6 @@ impl Storage {
         self.ptr.as_ptr()
     }
 
-    /// Whether who holds the only handle may write (ALLOC-5).
-    #[inline]
-    pub fn is_writable(&self) -> bool {
-        self.adopted.is_none()
-    }
-
     /// The bytes asked for.
     #[inline]
     pub fn len_bytes(&self) -> usize {
@@ -250,10 +219,7 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.class == NO_CLASS {
-            let len_bytes = self.adopted.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            self.quota.iter().for_each(|quota| quota.give_back(len_bytes));
-            self.owner.inner.lock().live -= len_bytes;
+        if self.class == u32::MAX {
             return;
         }
         let block_bytes = block_bytes(self.class) as u64;
@@ -321,25 +287,6 @@ mod tests {
         assert_eq!(quota.memory().live_bytes, 4096);
         drop((own, foreign));
         assert_eq!((quota.memory().live_bytes, allocator.memory().live_bytes), (0, 0));
-    }
-
-    #[test]
-    fn what_is_adopted_counts_while_it_is_held_and_is_not_written() {
-        let allocator = Allocator::new(10_000);
-        drop(allocator.allocate(4096).unwrap());
-        let quota = Quota::new(9_000);
-        let charging = allocator.charge_to(quota.clone());
-        let bytes: Bytes = vec![7; 8_000].into();
-        let adopted = allocator.adopt(bytes.clone()).unwrap();
-        assert_eq!((adopted.ptr().cast_const(), adopted.len_bytes()), (bytes.as_ptr(), 8_000));
-        assert!(!adopted.is_writable() && allocator.allocate(64).unwrap().is_writable());
-        let memory = allocator.memory();
-        assert_eq!((memory.live_bytes, memory.peak_bytes), (8_000, 8_064));
-        assert!(memory.live_bytes + memory.cached_bytes <= 10_000);
-        assert_eq!(allocator.adopt(bytes.clone()).err().unwrap().kind, FailureKind::Memory);
-        drop((adopted, charging));
-        assert_eq!((allocator.memory().live_bytes, quota.memory().live_bytes), (0, 0));
-        assert_eq!(Arc::strong_count(&bytes), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Values: a block of memory and where the elements lie in it.
 //!
 //! BUFFER-1: storage that several handles share is never written. The engine writes storage it has just allocated,
-//! or of which it holds the only handle; never what it has adopted from an upload.
+//! or of which it holds the only handle.
 
 use std::sync::Arc;
 

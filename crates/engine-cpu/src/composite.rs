@@ -194,6 +194,6 @@ impl Single<'_> {
             && self.step.takes.contains(&slot)
             && buffer.layout.offset == 0
             && buffer.storage.len_bytes() == buffer.layout.ty().bytes()
-            && Arc::get_mut(&mut buffer.storage).is_some_and(|storage| storage.is_writable())
+            && Arc::get_mut(&mut buffer.storage).is_some()
     }
 }

@@ -17,10 +17,6 @@ use crate::engine::{Context, Lone};
 use crate::fused::Slots;
 use crate::kernels::{self, Dst, Src};
 
-/// Payloads from this length on become the value as they are. A copy of a smaller one costs little, and its block is aligned
-/// and can be written in place later.
-const ADOPTED_BYTES: usize = 1 << 20;
-
 pub(crate) type Results = SmallVec<[CpuBuffer; 2]>;
 
 /// One step with all it needs.
@@ -180,7 +176,7 @@ impl Single<'_> {
             let whole = buffer.layout.offset == 0
                 && buffer.layout.is_packed()
                 && buffer.storage.len_bytes() == buffer.layout.ty().bytes();
-            if whole && Arc::get_mut(&mut buffer.storage).is_some_and(|storage| storage.is_writable()) {
+            if whole && Arc::get_mut(&mut buffer.storage).is_some() {
                 let layout = Layout::packed(buffer.layout.ty());
                 kernel(&sources, Dst { ptr: buffer.storage.ptr(), layout })?;
                 let taken = slots[slot as usize].take().and_then(Result::ok);
@@ -260,13 +256,6 @@ impl Single<'_> {
             let message = format!("an upload of {ty} needs {} bytes, got {have}", ty.bytes());
             return Err(Failure::new(FailureKind::Value, message));
         };
-        if payload.len() >= ADOPTED_BYTES
-            && ty.dtype != DType::Bool
-            && payload.as_ptr().align_offset(ty.dtype.size()) == 0
-        {
-            let storage = Arc::new(self.cx.allocator.adopt(payload.clone())?);
-            return Ok(smallvec![CpuBuffer { storage, layout: Layout::packed(ty) }]);
-        }
         let out = self.fresh(ty)?;
         // SAFETY: the storage is fresh, has room for all of the payload, and nobody else knows it.
         let bytes = unsafe {
