@@ -106,7 +106,7 @@ def test_soak_of_lines_that_break(shared: Cluster, seed: int):
     if not hasattr(shared, "breaking"):
         shared.breaking = shared.server(workers=2)
         shared.expected = shared.run(LONGER.replace("STEPS", "1500"), within=120)
-    with CuttingProxy(shared.breaking.port, seed=seed, least=100, most=60_000) as proxy:
+    with CuttingProxy(shared.breaking.port, seed=seed, least=100, most=20_000) as proxy:
         clients = [
             shared.client(LONGER.replace("STEPS", "1500"), f"127.0.0.1:{proxy.port}", name="soak") for _ in range(4)
         ]
