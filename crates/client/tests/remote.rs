@@ -211,6 +211,19 @@ fn a_worker_that_was_lost_while_it_was_dialed_kept_the_next_one_from_being_diale
 }
 
 #[test]
+fn what_is_made_of_lost_values_is_lost_without_a_worker_to_say_so() {
+    let server = Server::new();
+    let remote = server.open();
+    remote.send(window(0), NEVER).unwrap();
+    remote.synchronize(NEVER).unwrap();
+    server.say(FromServer::WorkerLost { worker: "worker_0".into(), reason: "it left".into() });
+    let made = Window { instrs: vec!["%900 = unary(%102) kind=exp".parse().unwrap()], ..Window::default() };
+    remote.send(made, NEVER).unwrap();
+    let error = failure(remote.read(TensorId(900), NEVER).unwrap_err());
+    assert!(error.message.contains("worker_0 is gone (it left)"), "{}", error.message);
+}
+
+#[test]
 fn a_lost_server_ends_every_wait_within_five_seconds() {
     let server = Server::new();
     let remote = Arc::new(server.open());

@@ -209,6 +209,7 @@ def test_a_worker_of_a_killed_server_frees_what_it_held(cluster: Cluster):
     assert worker.is_running()
 
 
+@pytest.mark.heavy
 def test_everything_is_killed_at_random_and_the_rest_goes_on(cluster: Cluster):
     """Workers and clients die in turn under one server; a client that catches the loss always gets its result."""
     chance = random.Random(11)

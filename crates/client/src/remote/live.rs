@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gt_ir::{Failure, FailureKind, SiteId, TensorId, Window};
+use gt_ir::{Failure, FailureKind, Instr, Op, SiteId, TensorId, Window};
 
 /// How many lines a failure names.
 const NAMED: usize = 5;
@@ -20,8 +20,13 @@ impl Live {
     /// Takes note of what a window defines and frees.
     pub fn window(&mut self, window: &Window) {
         for instr in &window.instrs {
+            // What is made of a lost value is lost with it, also while there is no worker to say so.
+            let why = if self.lost.is_empty() { None } else { self.loss_of(instr) };
             for &id in &instr.outs {
-                self.sites.insert(id, instr.site);
+                match why {
+                    Some(which) => self.lost.insert(id, which).map(|_| ()),
+                    None => self.sites.insert(id, instr.site).map(|_| ()),
+                };
             }
         }
         for id in &window.frees {
@@ -30,6 +35,15 @@ impl Live {
                 self.lost.remove(id);
             }
         }
+    }
+
+    /// Which loss an instruction depends on. A write needs its new values only: the old ones are replaced.
+    fn loss_of(&self, instr: &Instr) -> Option<usize> {
+        let needed = match &instr.op {
+            Op::Write(_) => &instr.ins[instr.ins.len() / 2..],
+            _ => &instr.ins[..],
+        };
+        needed.iter().find_map(|id| self.lost.get(id).copied())
     }
 
     /// Everything there is has been lost with a worker.
