@@ -207,6 +207,6 @@ impl Window {
         let frees = (0..n).map(|_| r.id()).collect::<Result<Vec<_>, _>>()?;
         let eager = crate::attr::Attr::decode(r)?;
         let joined = crate::attr::Attr::decode(r)?;
-        Ok(Window { instrs, uploads, frees, eager, joined })
+        Ok(Window { instrs, uploads, frees, eager, joined, met: Vec::new() })
     }
 }

@@ -28,6 +28,7 @@ mod primitive;
 pub mod rows;
 mod scalar;
 mod shape;
+pub mod shard;
 pub mod text;
 mod window;
 
@@ -45,4 +46,4 @@ pub use primitive::{
 };
 pub use scalar::Scalar;
 pub use shape::{AxisSet, Dims, MAX_RANK, Shape, Steps, broadcast};
-pub use window::{Bytes, Payload, Window};
+pub use window::{Bytes, Met, Payload, Window};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Instr, TensorId};
+use crate::{Instr, TensorId, TensorType};
 
 /// Immutable payload bytes, shared without copying.
 pub type Bytes = Arc<[u8]>;
@@ -14,6 +14,18 @@ pub struct Payload {
     pub instr: u32,
     /// Packed row-major elements, little endian.
     pub bytes: Bytes,
+}
+
+/// A value from before that a window uses, as its client knows it. Written down only under signals: whoever places the
+/// window has to know what moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// Its name.
+    pub id: TensorId,
+    /// What it is.
+    pub ty: TensorType,
+    /// A parameter or a buffer, which a group keeps whole, rather than data, which it splits.
+    pub is_state: bool,
 }
 
 /// Instructions between two cuts, with the payloads of their uploads and the values that die.
@@ -29,4 +41,6 @@ pub struct Window {
     pub eager: bool,
     /// Several windows that have repeated together, sent as one: worth compiling at first sight.
     pub joined: bool,
+    /// Under signals: values from before, at their first use in the window. It does not travel.
+    pub met: Vec<Met>,
 }

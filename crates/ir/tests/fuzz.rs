@@ -133,8 +133,7 @@ proptest! {
             instrs: picked.iter().map(|(instr, _)| instr.clone()).collect(),
             uploads: vec![gt_ir::Payload { instr: 0, bytes: payload.into() }],
             frees: vec![gt_ir::TensorId(1), gt_ir::TensorId(u64::MAX)],
-            eager: false,
-            joined: false,
+            ..Window::default()
         };
         let mut bytes = Vec::new();
         window.encode(&mut bytes);

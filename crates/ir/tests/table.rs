@@ -66,6 +66,7 @@ fn windows_survive_the_binary_form() {
             frees: (0..n as u64).map(|i| TensorId(i * i * 1_000_003)).collect(),
             eager,
             joined: !eager,
+            met: Vec::new(),
         };
         let mut bytes = Vec::new();
         window.encode(&mut bytes);

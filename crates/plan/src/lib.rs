@@ -31,6 +31,7 @@ mod infer;
 mod input_index;
 mod liveness;
 mod plan;
+pub mod shard;
 mod sink;
 mod template;
 pub mod text;

@@ -24,7 +24,7 @@ fn body(turn: u64) -> Window {
     let mut frees = vec![id(at), id(at + 1), id(at + 2), id(at - 7), id(3)];
     // The collector has no order of its own.
     frees.rotate_left(turn as usize % 5);
-    Window { instrs, uploads: vec![payload], frees, eager: false, joined: turn.is_multiple_of(2) }
+    Window { instrs, uploads: vec![payload], frees, eager: false, joined: turn.is_multiple_of(2), ..Window::default() }
 }
 
 fn sorted(mut window: Window) -> Window {

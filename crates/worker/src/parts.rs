@@ -16,7 +16,7 @@ pub(crate) enum Part {
 /// The window in parts of at most `limit` instructions, the lost uploads taken out. What dies, dies with the last part,
 /// which is a window and may have no instructions. `lost` ascends by instruction.
 pub(crate) fn parts(window: Window, limit: Option<usize>, lost: Vec<Lost>) -> (Vec<Part>, Window) {
-    let Window { instrs, uploads, frees, eager, joined } = window;
+    let Window { instrs, uploads, frees, eager, joined, met: _ } = window;
     // A part is not what the client saw repeat.
     let joined = joined && lost.is_empty();
     let empty = || Window { eager, joined, ..Window::default() };

@@ -32,7 +32,7 @@ pub fn window(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Window {
     let bytes = |values: &&[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
     let payload = |(instr, values)| Payload { instr, bytes: bytes(values).into() };
     let uploads = places.zip(uploads).map(payload).collect();
-    Window { instrs, uploads, frees: frees.iter().map(|&n| TensorId(n)).collect(), eager: false, joined: false }
+    Window { instrs, uploads, frees: frees.iter().map(|&n| TensorId(n)).collect(), ..Window::default() }
 }
 
 /// Two values, so that the gated engine waits at the second.

@@ -1,0 +1,17 @@
+//! Sharding: one stream for many workers.
+//!
+//! ```text
+//! client:  window ── Placer ──► PlacedWindow (the same bytes for all)
+//! worker:  PlacedWindow ── lower, by its own number ──► LocalStep: windows on its parts, sends, receives
+//! ```
+//! Both are pure, so that a group of any size can be tried in one thread.
+
+mod lower;
+mod mesh;
+mod placed;
+mod placer;
+
+pub use lower::{LocalStep, lower};
+pub use mesh::{Mesh, Placement};
+pub use placed::{Conversion, PlacedStep, PlacedWindow, PlacementIndex};
+pub use placer::{Layout, Placer, ReadPlan};
