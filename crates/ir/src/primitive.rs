@@ -40,6 +40,12 @@ pub trait Primitive {
         let _ = (cx, vals, e);
         Err(OpError::argument("not yet"))
     }
+    /// How many tensors it treats side by side, each for itself: its inputs are so many parameters, then as many gradients, and
+    /// so on.
+    fn beside(&self, ins: usize) -> usize {
+        let _ = ins;
+        1
+    }
     /// Flops and bytes.
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost;
     /// Instances for the table tests, with elements of `dtype`; none where the op does not take it.

@@ -6,12 +6,15 @@
 //! ```
 //! Both are pure, so that a group of any size can be tried in one thread.
 
+mod choose;
+mod convert;
+mod cost;
 mod lower;
 mod mesh;
 mod placed;
 mod placer;
 
-pub use lower::{LocalStep, lower};
+pub use lower::{LocalStep, Lowerer};
 pub use mesh::{Mesh, Placement};
 pub use placed::{Conversion, PlacedStep, PlacedWindow, PlacementIndex};
 pub use placer::{Layout, Placer, ReadPlan};

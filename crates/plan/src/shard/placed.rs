@@ -32,6 +32,8 @@ pub struct Conversion {
 
 /// A step of a placed window.
 #[derive(Clone, Debug, PartialEq)]
+// Nearly all of them are instructions.
+#[allow(clippy::large_enum_variant)]
 pub enum PlacedStep {
     /// An instruction, on whole tensors.
     Run {
