@@ -3,8 +3,9 @@
 use gt_ir::shard::{Split, Strategy};
 use smallvec::SmallVec;
 
+use super::copies::same_parts;
 use super::cost::{NEVER, moved};
-use super::placer::{Known, same_parts};
+use super::placer::Known;
 use super::{Mesh, Placement};
 
 /// More combinations than this are not tried: along later axes of the mesh everything is replicated then.

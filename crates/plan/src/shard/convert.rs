@@ -20,6 +20,34 @@ use super::{Conversion, Placement};
 /// Sums below so many bytes are made in one round: everybody gets everything.
 const TWO_ROUNDS_BYTES: usize = 16 << 10;
 
+/// Bytes that each worker sends when values of these types go from one placement to another.
+pub(super) fn sent_by(from: &Placement, to: &Placement, types: &[TensorType]) -> Vec<(u32, u64)> {
+    let mut sent: Vec<(u32, u64)> = from.mesh.workers().iter().map(|&w| (w, 0)).collect();
+    if to.is_partial() {
+        return sent;
+    }
+    if let Some((axis, _)) = all_reduced(from, to) {
+        let count = from.mesh.extents()[axis] as usize;
+        let numel = |rank: usize| types.iter().map(|ty| from.region(&ty.shape, rank).size.numel()).sum::<usize>();
+        let size = types.first().map_or(1, |ty| ty.dtype.size());
+        if numel(0) * size >= TWO_ROUNDS_BYTES && count > 1 {
+            for (rank, (_, bytes)) in sent.iter_mut().enumerate() {
+                let (all, own) = (numel(rank), bounds(numel(rank), 1, count, from.mesh.coordinate(rank, axis)).1);
+                *bytes = ((all - own + own * (count - 1)) * size) as u64;
+            }
+            return sent;
+        }
+    }
+    for (rank, &worker) in to.mesh.workers().iter().enumerate() {
+        for piece in pieces(types, from, to, rank) {
+            if from.mesh.workers()[piece.holder] != worker {
+                sent[piece.holder].1 += (piece.region.size.numel() * types[piece.value].dtype.size()) as u64;
+            }
+        }
+    }
+    sent
+}
+
 /// What one worker contributes to another's region.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
@@ -127,6 +155,7 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
         return add_in(draft, values, &from, &to);
     }
     let tags = Tags::new(first, &from, &to);
+    let types: Vec<TensorType> = values.iter().map(|v| v.ty).collect();
     if let (Some((axis, kind)), Some(rank)) = (all_reduced(&from, &to), source) {
         let numel: usize = values.iter().map(|v| from.region(&v.ty.shape, rank).size.numel()).sum();
         if numel * one.ty.dtype.size() >= TWO_ROUNDS_BYTES && from.mesh.extents()[axis] > 1 {
@@ -141,7 +170,7 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
             if worker == draft.worker {
                 continue;
             }
-            let pieces = pieces(values, &from, &to, rank);
+            let pieces = pieces(&types, &from, &to, rank);
             let wanted = pieces.iter().filter(|p| Some(p.holder) == source);
             let cut = wanted.map(|p| cut(draft, &mine[p.value], &p.region)).collect::<Result<Vec<_>, _>>()?;
             if !cut.is_empty() {
@@ -151,7 +180,7 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
         }
     }
     // What it needs of others, in the order they pack it.
-    let needed = target.map_or_else(Vec::new, |rank| pieces(values, &from, &to, rank));
+    let needed = target.map_or_else(Vec::new, |rank| pieces(&types, &from, &to, rank));
     let others: Vec<u32> = {
         let mut ranks: Vec<usize> = needed.iter().map(|p| p.holder).filter(|&h| Some(h) != source).collect();
         ranks.sort_unstable();
@@ -237,11 +266,11 @@ fn own_parts(
 }
 
 /// Who gives what to the region that `rank` wants: by value, region and addend.
-fn pieces(values: &[Conversion], from: &Placement, to: &Placement, rank: usize) -> Vec<Piece> {
+fn pieces(types: &[TensorType], from: &Placement, to: &Placement, rank: usize) -> Vec<Piece> {
     let me = to.mesh.workers()[rank];
     let mut out = Vec::new();
-    for (value, conversion) in values.iter().enumerate() {
-        let shape = &conversion.ty.shape;
+    for (value, ty) in types.iter().enumerate() {
+        let shape = &ty.shape;
         let want = to.region(shape, rank);
         // Regions in order of the first rank that has them; holders of each by addend.
         let mut regions: Vec<(Region, Vec<(usize, Vec<usize>)>)> = Vec::new();
