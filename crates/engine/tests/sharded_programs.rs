@@ -14,7 +14,7 @@ use gt_ir::{
     AxisSet, DType, HostTensor, Instr, Met, Op, Payload, Scalar, ScopeId, Shape, SiteId, Steps, TensorId, TensorType,
     Window,
 };
-use gt_plan::shard::{Layout, Mesh, Placer};
+use gt_plan::shard::{Layout, Mesh, Phase, PlacedStep, Placer};
 
 /// A program as it is recorded, and what each value is.
 struct Program {
@@ -298,4 +298,55 @@ fn random_programs_give_what_one_worker_gives() {
     for seed in 0..1500 {
         check(seed, 4 + seed as usize % 20);
     }
+}
+
+/// Three gradients of data in parts, and the step that takes them: their sums begin before the last of them is there.
+#[test]
+fn gradients_travel_while_others_are_computed() {
+    let line = |text: &str| -> Instr { text.parse().unwrap_or_else(|e| panic!("{text}: {e}")) };
+    let scoped = |text: &str| Instr { scope: ScopeId(1), ..line(text) };
+    let wide = 300_000;
+    let mut window = Window::default();
+    for k in 0..3u64 {
+        let (data, param) = (TensorId::new(1, k), TensorId::new(2, k));
+        window.met.push(Met { id: data, ty: TensorType::new(DType::F32, &[4, wide]), is_state: false });
+        window.met.push(Met { id: param, ty: TensorType::new(DType::F32, &[wide]), is_state: true });
+        window.instrs.push(scoped(&format!("%{k} = reduce(%1.{k}) kind=sum axes=[0] keepdim=false")));
+    }
+    window.instrs.push(scoped(
+        "%3, %4, %5 = update(%2.0, %2.1, %2.2, %0, %1, %2) kind=sgd states=0 centered=false maximize=false $ 0.1 0.0 0.0 1.0",
+    ));
+    let mut create = Window::default();
+    for k in 0..3u64 {
+        for (lane, shape) in [(1, vec![4, wide]), (2, vec![wide])] {
+            let shape = format!("{shape:?}").replace(' ', "");
+            create.instrs.push(line(&format!("%{lane}.{k} = random() kind=uniform dtype=f32 shape={shape} $ 7 {k}")));
+        }
+    }
+    let mesh = Mesh::row(&[0, 1, 2]);
+    let layout = Layout { mesh, splits: smallvec::smallvec![Split::shard(0)] };
+    let results: Vec<(Vec<HostTensor>, usize)> = [None, Some(layout)]
+        .into_iter()
+        .map(|layout| {
+            let (mut fleet, mut placer) = (Fleet::new(3), Placer::new(0));
+            let of = |scope: ScopeId| layout.clone().filter(|_| scope.0 == 1);
+            fleet.run(&placer.window(&create, &of).unwrap());
+            let placed = placer.window(&window, &of).unwrap();
+            let begun = placed.steps.iter().position(|s| matches!(s, PlacedStep::Reduce { phase: Phase::Begin, .. }));
+            let apart = begun.map_or(0, |at| {
+                let runs = &placed.steps[at..];
+                runs.iter().filter(|s| matches!(s, PlacedStep::Run { .. })).count()
+            });
+            fleet.run(&placed);
+            let read = |id| {
+                let plan = placer.read(TensorId(id));
+                fleet.value(plan.worker, plan.id).clone()
+            };
+            ((3..6).map(read).collect(), apart)
+        })
+        .collect();
+    for (one, many) in results[0].0.iter().zip(&results[1].0) {
+        assert!(close(many, one));
+    }
+    assert_eq!((results[0].1, results[1].1), (0, 3), "two reductions and the update follow the first addends");
 }

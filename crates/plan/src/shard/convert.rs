@@ -14,11 +14,12 @@ use gt_ir::rows::BinaryKind;
 use gt_ir::shard::{Region, Split, bounds};
 use gt_ir::{Emit, OpError, Shape, Steps, TensorId, TensorType, Val};
 
+use super::all_reduce::{Share, all_reduce};
 use super::lower::{Draft, fits};
 use super::{Conversion, Placement};
 
 /// Sums below so many bytes are made in one round: everybody gets everything.
-const TWO_ROUNDS_BYTES: usize = 16 << 10;
+pub(super) const TWO_ROUNDS_BYTES: usize = 16 << 10;
 
 /// Bytes that each worker sends when values of these types go from one placement to another.
 pub(super) fn sent_by(from: &Placement, to: &Placement, types: &[TensorType]) -> Vec<(u32, u64)> {
@@ -65,17 +66,17 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    fn new(first: TensorId, from: &Placement, to: &Placement) -> Tags {
+    pub(super) fn new(first: TensorId, from: &Placement, to: &Placement) -> Tags {
         let mut workers: Vec<u32> = from.mesh.workers().iter().chain(to.mesh.workers()).copied().collect();
         workers.sort_unstable();
         workers.dedup();
         Tags { first, workers }
     }
 
-    fn name(&self, round: usize, from: u32, to: u32) -> TensorId {
+    pub(super) fn name(&self, round: usize, from: u32, to: u32) -> TensorId {
         let n = self.workers.len();
         let place = |w: u32| self.workers.iter().position(|&x| x == w).unwrap_or_default();
-        TensorId(self.first.0 + ((round * n + place(from)) * n + place(to)) as u64)
+        TensorId(self.first.0.wrapping_add(((round * n + place(from)) * n + place(to)) as u64))
     }
 
     /// How many names a conversion takes.
@@ -124,7 +125,7 @@ fn contains(outer: &Region, inner: &Region) -> bool {
 }
 
 /// The axis of the mesh along which everybody's addends become everybody's sum.
-fn all_reduced(from: &Placement, to: &Placement) -> Option<(usize, ReduceKind)> {
+pub(super) fn all_reduced(from: &Placement, to: &Placement) -> Option<(usize, ReduceKind)> {
     if from.mesh != to.mesh {
         return None;
     }
@@ -159,7 +160,8 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
     if let (Some((axis, kind)), Some(rank)) = (all_reduced(&from, &to), source) {
         let numel: usize = values.iter().map(|v| from.region(&v.ty.shape, rank).size.numel()).sum();
         if numel * one.ty.dtype.size() >= TWO_ROUNDS_BYTES && from.mesh.extents()[axis] > 1 {
-            return all_reduce(draft, values, &from, &tags, (axis, kind), rank);
+            let own = Share { placement: &from, axis, kind, rank };
+            return all_reduce(draft, values, &own, &tags);
         }
     }
     let mine = source.map(|rank| own_parts(draft, values, &from, rank)).transpose()?.unwrap_or_default();
@@ -238,7 +240,7 @@ fn kind_of(placement: &Placement) -> ReduceKind {
     kinds.next().unwrap_or(ReduceKind::Sum)
 }
 
-fn reduce(draft: &mut Draft<'_>, kind: ReduceKind, a: Val, b: Val) -> Result<Val, OpError> {
+pub(super) fn reduce(draft: &mut Draft<'_>, kind: ReduceKind, a: Val, b: Val) -> Result<Val, OpError> {
     let is_bool = draft.ty(a).dtype == gt_ir::DType::Bool;
     let kind = match kind {
         ReduceKind::Sum if is_bool => BinaryKind::Max,
@@ -252,7 +254,7 @@ fn reduce(draft: &mut Draft<'_>, kind: ReduceKind, a: Val, b: Val) -> Result<Val
 }
 
 /// The parts that a rank has.
-fn own_parts(
+pub(super) fn own_parts(
     draft: &mut Draft<'_>,
     values: &[Conversion],
     from: &Placement,
@@ -329,7 +331,7 @@ fn flat(draft: &mut Draft<'_>, val: Val) -> Result<Val, OpError> {
     (draft as &mut dyn Emit).reshape(val, Shape::new(&[numel]))
 }
 
-fn flat_slice(draft: &mut Draft<'_>, val: Val, start: usize, len: usize) -> Result<Val, OpError> {
+pub(super) fn flat_slice(draft: &mut Draft<'_>, val: Val, start: usize, len: usize) -> Result<Val, OpError> {
     if draft.ty(val).shape == Shape::new(&[len]) {
         return Ok(val);
     }
@@ -337,7 +339,7 @@ fn flat_slice(draft: &mut Draft<'_>, val: Val, start: usize, len: usize) -> Resu
 }
 
 /// Values behind one another in one of one axis.
-fn pack(draft: &mut Draft<'_>, vals: &[Val]) -> Result<Val, OpError> {
+pub(super) fn pack(draft: &mut Draft<'_>, vals: &[Val]) -> Result<Val, OpError> {
     let flats = vals.iter().map(|&v| flat(draft, v)).collect::<Result<Vec<_>, _>>()?;
     match flats[..] {
         [one] => Ok(one),
@@ -389,81 +391,6 @@ fn add_in(draft: &mut Draft<'_>, values: &[Conversion], from: &Placement, to: &P
             (draft as &mut dyn Emit).fill(ty, neutral)?
         };
         draft.give(value.to, val)?;
-    }
-    Ok(())
-}
-
-/// CONVERT-2.
-fn all_reduce(
-    draft: &mut Draft<'_>,
-    values: &[Conversion],
-    from: &Placement,
-    tags: &Tags,
-    (axis, kind): (usize, ReduceKind),
-    rank: usize,
-) -> Result<(), OpError> {
-    let mesh = &from.mesh;
-    let count = mesh.extents()[axis] as usize;
-    let own = mesh.coordinate(rank, axis);
-    // Those that differ along this axis only.
-    let step: usize = mesh.extents()[axis + 1..].iter().map(|&e| e as usize).product();
-    let peers: Vec<u32> = (0..count).map(|k| mesh.workers()[rank + k * step - own * step]).collect();
-    let mine = own_parts(draft, values, from, rank)?;
-    let vals: Vec<Val> = mine.iter().map(|(_, val)| *val).collect();
-    let packed = pack(draft, &vals)?;
-    let ty = draft.ty(packed);
-    let share = |k: usize| bounds(ty.numel(), 1, count, k);
-    let mut sends = Vec::new();
-    for (k, &peer) in peers.iter().enumerate().filter(|&(k, _)| k != own) {
-        let (start, len) = share(k);
-        if len > 0 {
-            let part = flat_slice(draft, packed, start, len)?;
-            sends.push((part, tags.name(0, draft.worker, peer), peer));
-        }
-    }
-    let (start, len) = share(own);
-    let others: Vec<(usize, u32)> = peers.iter().copied().enumerate().filter(|&(k, _)| k != own).collect();
-    let part = ty.with_shape(Shape::new(&[len]));
-    let receives: Vec<_> = match len {
-        0 => Vec::new(),
-        _ => others.iter().map(|&(_, peer)| (tags.name(0, peer, draft.worker), part, peer)).collect(),
-    };
-    let mut received = draft.exchange(&sends, &receives).into_iter();
-    let mut sum = None;
-    if len > 0 {
-        for k in 0..count {
-            let next = match k == own {
-                true => flat_slice(draft, packed, start, len)?,
-                false => received.next().ok_or_else(|| OpError::malformed("an addend is missing"))?,
-            };
-            sum = Some(match sum {
-                Some(sum) => reduce(draft, kind, sum, next)?,
-                None => next,
-            });
-        }
-    }
-    let sends: Vec<_> = match sum {
-        Some(sum) => others.iter().map(|&(_, peer)| (sum, tags.name(1, draft.worker, peer), peer)).collect(),
-        None => Vec::new(),
-    };
-    let receives: Vec<_> = others
-        .iter()
-        .filter(|&&(k, _)| share(k).1 > 0)
-        .map(|&(k, peer)| (tags.name(1, peer, draft.worker), ty.with_shape(Shape::new(&[share(k).1])), peer))
-        .collect();
-    let mut received = draft.exchange(&sends, &receives).into_iter();
-    let mut shares = Vec::new();
-    for k in (0..count).filter(|&k| share(k).1 > 0) {
-        let next = if k == own { sum } else { received.next() };
-        shares.push(next.ok_or_else(|| OpError::malformed("a share is missing"))?);
-    }
-    let whole = pack(draft, &shares)?;
-    let mut at = 0;
-    for (value, (region, _)) in values.iter().zip(&mine) {
-        let flat = flat_slice(draft, whole, at, region.size.numel())?;
-        let made = (draft as &mut dyn Emit).reshape(flat, region.size)?;
-        at += region.size.numel();
-        draft.give(value.to, made)?;
     }
     Ok(())
 }

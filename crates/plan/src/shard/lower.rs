@@ -14,6 +14,7 @@ use gt_ir::{
 };
 use smallvec::SmallVec;
 
+use super::all_reduce::{self, Flight};
 use super::convert::convert;
 use super::{PlacedStep, PlacedWindow, Placement};
 
@@ -87,6 +88,7 @@ impl Lowerer {
             waits: Vec::new(),
             passing: Vec::new(),
             steps: Vec::new(),
+            flights: HashMap::new(),
             site: SiteId::default(),
         };
         let mut payloads = window.uploads.iter().peekable();
@@ -98,7 +100,14 @@ impl Lowerer {
                     draft.site = *site;
                     convert(&mut draft, values, *first)?;
                 }
+                PlacedStep::Reduce { phase, values, first, site } => {
+                    draft.site = *site;
+                    all_reduce::phase(&mut draft, values, *first, *phase)?;
+                }
             }
+        }
+        if !draft.flights.is_empty() {
+            return Err(OpError::malformed("a reduction is begun and not ended"));
         }
         let mut gone = Vec::new();
         for &(id, index) in &window.frees {
@@ -131,6 +140,8 @@ pub(super) struct Draft<'a> {
     /// What dies with the next cut, or with the window.
     passing: Vec<TensorId>,
     steps: Vec<LocalStep>,
+    /// Reductions between their rounds, by the first of their names.
+    pub(super) flights: HashMap<TensorId, Flight>,
     site: SiteId,
 }
 

@@ -16,6 +16,7 @@ use gt_ir::shard::Split;
 use gt_ir::{Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
 use smallvec::SmallVec;
 
+use super::overlap::overlap;
 use super::{Mesh, PlacedWindow, Placement, PlacementIndex, Report, Traffic};
 
 /// The lane of names that a placer makes.
@@ -151,6 +152,7 @@ impl Placer {
             };
             self.free(&mut draft, &known);
         }
+        overlap(&mut draft.out, &mut |count| self.fresh(count));
         Ok(draft.out)
     }
 
