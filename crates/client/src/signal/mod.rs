@@ -18,9 +18,7 @@ mod scope;
 mod warning;
 mod yaml;
 
-pub use config::{
-    ShardConfig, SignalConfig, WorkerName, Workers, all, demand, get, load, load_text, register,
-};
+pub use config::{ShardConfig, SignalConfig, WorkerName, Workers, all, demand, get, load, load_text, register};
 pub use layout::layout;
 pub use scope::{ScopeGuard, auto_shard, current, enter, exit, in_use, is_automatic, name, scope_of, under, worker};
 pub(crate) use scope::{gradients_of, recorded_under};

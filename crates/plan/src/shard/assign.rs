@@ -34,6 +34,11 @@ impl Placer {
             };
             return self.create(draft, instr, outs[0], placement);
         }
+        if let (Op::Reshape(op), Some(layout)) = (&instr.op, layout)
+            && op.shape == types[0].shape
+        {
+            return self.lay_out(draft, instr, layout, types[0]);
+        }
         let tensors = instr.op.primitive().beside(instr.ins.len());
         if tensors == 1 {
             return self.place_one(draft, instr, layout, &types, &outs);
@@ -73,6 +78,15 @@ impl Placer {
             draft.out.uploads.push(Payload { instr: at, bytes: payload.bytes.clone() });
         }
         self.run(draft, instr, &[], &[(ty, Placement::on(worker))]);
+        Ok(())
+    }
+
+    /// PLACE-5.
+    fn lay_out(&mut self, draft: &mut Draft, instr: &Instr, layout: &Layout, ty: TensorType) -> Result<(), OpError> {
+        let placement = layout.placement(&ty, false);
+        let wanted = Candidate { ins: SmallVec::from_iter([placement.clone()]), ..Candidate::default() };
+        let ins = self.bring(draft, instr, &instr.ins, &wanted)?;
+        self.run(draft, instr, &ins, &[(ty, placement)]);
         Ok(())
     }
 

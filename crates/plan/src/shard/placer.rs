@@ -8,7 +8,9 @@
 //! PLACE-3: of the legal strategies the one is taken that moves the fewest bytes; among equals the one that leaves most
 //! inputs as they are, then the first. A copy that was made stays until its value dies, and counts.
 //! PLACE-4: a composite none of whose strategies keeps its inputs where they are is spelled out, and its primitives placed.
-//! PLACE-5: decisions depend on the stream alone, never on time or the order of a hash map.
+//! PLACE-5: a reshape to the shape there is, under a scope, lies as what is created there: that is how one tensor is put
+//! somewhere.
+//! PLACE-6: decisions depend on the stream alone, never on time or the order of a hash map.
 
 use std::collections::{BTreeSet, HashMap};
 
