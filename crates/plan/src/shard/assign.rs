@@ -28,8 +28,10 @@ impl Placer {
         let types = self.types(&instr.ins)?;
         let outs = instr.infer(&types)?;
         if instr.ins.is_empty() {
+            // Positions go with everything: they are whole wherever they are needed.
+            let is_state = matches!(instr.op, Op::Iota(_));
             let placement = match layout {
-                Some(layout) => layout.placement(&outs[0], false),
+                Some(layout) => layout.placement(&outs[0], is_state),
                 None => Placement::on(self.home),
             };
             return self.create(draft, instr, outs[0], placement);
@@ -40,7 +42,7 @@ impl Placer {
             return self.lay_out(draft, instr, layout, types[0]);
         }
         let tensors = instr.op.primitive().beside(instr.ins.len());
-        if tensors == 1 {
+        if tensors == 1 && !matches!(instr.op, Op::Update(_) | Op::Write(_)) {
             return self.place_one(draft, instr, layout, &types, &outs);
         }
         self.place_side_by_side(draft, instr, layout, tensors)
@@ -282,7 +284,11 @@ impl Placer {
             |ids: &[TensorId], k: usize| -> Vec<TensorId> { ids.iter().copied().skip(k).step_by(tensors).collect() };
         let mut meshes: Vec<(Mesh, Vec<usize>)> = Vec::new();
         for k in 0..tensors {
-            let mesh = self.mesh_of(&each(&instr.ins, k), layout)?;
+            let mesh = match layout {
+                Some(layout) => layout.mesh.clone(),
+                // A step is taken where the gradient is, and a cell goes where its new value is.
+                None => self.known(instr.ins[tensors + k])?.copies[0].placement.mesh.clone(),
+            };
             match meshes.iter_mut().find(|(known, _)| *known == mesh) {
                 Some((_, members)) => members.push(k),
                 None => meshes.push((mesh, vec![k])),
