@@ -43,8 +43,13 @@ pub(super) fn choose(mesh: &Mesh, ins: &[&Known], strategies: &[Strategy], outs:
         }
         let picks: SmallVec<[&Strategy; 2]> = picked.iter().map(|&p| options[p]).collect();
         let candidate = candidate(mesh, ins, &picks, outs);
+        let is_free = candidate.cost == (0, 0);
         if best.as_ref().is_none_or(|best| candidate.cost < best.cost) {
             best = Some(candidate);
+        }
+        // Nothing is better, and of equals the first is taken.
+        if is_free {
+            break;
         }
     }
     let mut best = best.unwrap_or_default();
