@@ -40,6 +40,7 @@ fn semantics() {
 #[test]
 fn sharding() {
     conformance::sharding(&mut engine(2));
+    conformance::sharded_positions(&mut engine(2));
 }
 
 #[test]

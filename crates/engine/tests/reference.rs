@@ -38,5 +38,8 @@ fn gradients() {
 
 #[test]
 fn sharding() {
-    within(LIMIT, || conformance::sharding(&mut Reference::new()));
+    within(LIMIT, || {
+        conformance::sharding(&mut Reference::new());
+        conformance::sharded_positions(&mut Reference::new());
+    });
 }

@@ -2,19 +2,24 @@
 //!
 //! Workers are tried one after the other. Inputs that a strategy wants as parts of a reduction are taken apart at random.
 
-use gt_ir::ops::{Binary, Concat, ReduceKind, Side, Slice};
-use gt_ir::rows::BinaryKind;
-use gt_ir::shard::{LocalCx, Part, Region, Split, Strategy, bounds};
-use gt_ir::{AxisSet, DType, Emit, HostTensor, Op, OpError, OpKind, Sample, Scalar, Steps, TensorType, Val};
+mod apart;
+mod positions;
+
+use gt_ir::ops::ReduceKind;
+use gt_ir::shard::{LocalCx, Part, Region, Split, Strategy};
+use gt_ir::{DType, Emit, HostTensor, Op, OpError, OpKind, Sample, Scalar, TensorType, Val};
 use gt_plan::Slot;
 use smallvec::SmallVec;
+
+use apart::{put_together, taken_apart};
 
 use super::compare::{Allowance, difference, epsilon};
 use super::plans::{Grouping, Outcome, PlanBuilder, run_plan, single_plan, upload};
 use super::values::{SplitMix, make_input};
 use crate::engine::Engine;
-use crate::numbers::{self, Numbers};
-use crate::reference::evaluate;
+use crate::numbers::Numbers;
+
+pub use positions::sharded_positions;
 
 /// Records what a worker does of an instruction.
 struct Recorder(PlanBuilder);
@@ -23,11 +28,11 @@ impl Emit for Recorder {
     fn emit(&mut self, op: Op, ins: &[Val], scalars: &[Scalar]) -> Result<SmallVec<[Val; 2]>, OpError> {
         let types: Vec<TensorType> = ins.iter().map(|&v| self.ty(v)).collect();
         op.primitive().infer(&types)?;
-        let slots: Vec<Slot> = ins.iter().map(|v| v.0 as Slot).collect();
-        Ok(self.0.op(op, &slots, scalars).into_iter().map(|slot| Val(slot as u32)).collect())
+        let slots: Vec<Slot> = ins.iter().map(|v| v.0).collect();
+        Ok(self.0.op(op, &slots, scalars).into_iter().map(Val).collect())
     }
     fn ty(&self, v: Val) -> TensorType {
-        self.0.ty(v.0 as Slot)
+        self.0.ty(v.0)
     }
 }
 
@@ -100,9 +105,12 @@ impl<'a, E: Engine> Trial<'a, E> {
         };
         let in_splits: Vec<Vec<Split>> = (0..self.ins.len()).map(|i| splits(&|s| s.ins[i])).collect();
         let out_splits: Vec<Vec<Split>> = (0..self.outs.len()).map(|i| splits(&|s| s.outs[i])).collect();
-        let ins: Vec<HostTensor> = self.ins.clone();
-        let parts: Vec<Vec<HostTensor>> =
-            ins.iter().zip(&in_splits).map(|(x, splits)| self.taken_apart(x, extents, splits)).collect();
+        let parts: Vec<Vec<HostTensor>> = self
+            .ins
+            .iter()
+            .zip(&in_splits)
+            .map(|(x, splits)| taken_apart(x, extents, splits, &mut self.random))
+            .collect();
         let mut made: Vec<Vec<HostTensor>> = vec![Vec::new(); self.outs.len()];
         for rank in 0..count {
             let region = |ty: &TensorType, splits: &[Split]| region(ty, extents, splits, rank);
@@ -165,25 +173,6 @@ impl<'a, E: Engine> Trial<'a, E> {
         };
         let slack = 16.0 * unit * size * terms.sqrt().max(1.0);
         Allowance::Near { ulps: 84.0, absolute: 0.0, slack: vec![slack; want.ty.numel()] }
-    }
-
-    /// What each worker has of `x`, last axis of the mesh fastest.
-    fn taken_apart(&mut self, x: &HostTensor, extents: &[usize], splits: &[Split]) -> Vec<HostTensor> {
-        let (Some((&count, inner)), Some((&split, rest))) = (extents.split_first(), splits.split_first()) else {
-            return vec![x.clone()];
-        };
-        let parts: Vec<HostTensor> = match split {
-            Split::Replicate => vec![x.clone(); count],
-            Split::Shard { axis, unit } => (0..count)
-                .map(|i| {
-                    let axis = axis as usize;
-                    let (start, size) = bounds(x.ty.shape[axis], unit as usize, count, i);
-                    cut(x, axis, start, size)
-                })
-                .collect(),
-            Split::Partial(kind) => addends(x, kind, count, &mut self.random),
-        };
-        parts.iter().flat_map(|part| self.taken_apart(part, inner, rest)).collect()
     }
 }
 
@@ -251,100 +240,9 @@ fn run_local<E: Engine>(
     let vals: Vec<Val> = (0..types.len() as u32).map(Val).collect();
     let cx = LocalCx { ins: in_parts, outs: out_parts, scalars: &sample.scalars };
     let outs = sample.op.primitive().local(&cx, &vals, &mut recorder).unwrap_or_else(|e| panic!("{title}: {e}"));
-    let slots: Vec<Slot> = outs.iter().map(|v| v.0 as Slot).collect();
+    let slots: Vec<Slot> = outs.iter().map(|v| v.0).collect();
     assert!(slots.iter().all(|&s| s as usize >= types.len()), "{title}: an output is an input");
     let built = recorder.0.finish(&slots, Grouping::Fused);
     let inputs = upload(engine, own).into_iter().map(Ok).collect();
     (run_plan(engine, &built, inputs), slots)
-}
-
-fn cut(x: &HostTensor, axis: usize, start: usize, size: usize) -> HostTensor {
-    let rank = x.ty.shape.rank();
-    let mut sizes = x.ty.shape;
-    sizes[axis] = size;
-    let starts: Vec<Scalar> = (0..rank).map(|a| Scalar::I64(if a == axis { start as i64 } else { 0 })).collect();
-    let op = Slice { sizes, steps: Steps::splat(rank, 1), drop: AxisSet::default() };
-    evaluate(&op.into(), &[x], &starts, None).expect("bounds are inside").remove(0)
-}
-
-/// Tensors whose reduction is `x`.
-fn addends(x: &HostTensor, kind: ReduceKind, count: usize, random: &mut SplitMix) -> Vec<HostTensor> {
-    let identity = kind.identity(x.ty.dtype);
-    match Numbers::of(x) {
-        Numbers::Floats(values) => {
-            let mut parts = vec![Vec::new(); count];
-            for &value in &values {
-                // Quarters, so that little is rounded.
-                let shares: Vec<f64> = (0..count).map(|_| random.below(9) as f64 / 4.0 - 1.0).collect();
-                let holder = random.below(count as u64) as usize;
-                let others: f64 = shares.iter().enumerate().filter(|(i, _)| *i != holder).map(|(_, s)| s).sum();
-                for (i, part) in parts.iter_mut().enumerate() {
-                    part.push(match kind {
-                        _ if i == holder && kind != ReduceKind::Sum => value,
-                        ReduceKind::Sum => {
-                            if i == holder {
-                                value - others
-                            } else {
-                                shares[i]
-                            }
-                        }
-                        ReduceKind::Prod => identity.as_f64(),
-                        ReduceKind::Max => value - shares[i].abs(),
-                        ReduceKind::Min => value + shares[i].abs(),
-                    });
-                }
-            }
-            parts.iter().map(|part| numbers::from_floats(x.ty, part)).collect()
-        }
-        Numbers::Ints(values) => {
-            let mut parts = vec![Vec::new(); count];
-            for &value in &values {
-                let shares: Vec<i64> = (0..count).map(|_| random.below(5) as i64 - 2).collect();
-                let holder = random.below(count as u64) as usize;
-                let others: i64 = shares.iter().enumerate().filter(|(i, _)| *i != holder).map(|(_, s)| s).sum();
-                for (i, part) in parts.iter_mut().enumerate() {
-                    part.push(match kind {
-                        ReduceKind::Sum => {
-                            if i == holder {
-                                value.wrapping_sub(others)
-                            } else {
-                                shares[i]
-                            }
-                        }
-                        _ if i == holder || shares[i] == 0 && kind != ReduceKind::Prod => value,
-                        _ => numbers::scalar_operand_int(identity, x.ty.dtype),
-                    });
-                }
-            }
-            parts.iter().map(|part| numbers::from_ints(x.ty, part)).collect()
-        }
-    }
-}
-
-/// Undoes [`Trial::taken_apart`].
-fn put_together(parts: &[HostTensor], extents: &[usize], splits: &[Split]) -> HostTensor {
-    let (Some((&count, inner)), Some((&split, rest))) = (extents.split_first(), splits.split_first()) else {
-        return parts[0].clone();
-    };
-    let own: Vec<HostTensor> =
-        parts.chunks(parts.len() / count).map(|parts| put_together(parts, inner, rest)).collect();
-    let both = |kind: BinaryKind| {
-        let op: Op = Binary { kind, scalar: Side::None }.into();
-        let join = |a: HostTensor, b: &HostTensor| evaluate(&op, &[&a, b], &[], None).expect("same types").remove(0);
-        own[1..].iter().fold(own[0].clone(), join)
-    };
-    match split {
-        Split::Replicate => {
-            own[1..].iter().for_each(|other| assert!(*other == own[0], "what is replicated differs"));
-            own[0].clone()
-        }
-        Split::Shard { axis, .. } => {
-            let refs: Vec<&HostTensor> = own.iter().collect();
-            evaluate(&Concat { axis }.into(), &refs, &[], None).expect("the parts fit").remove(0)
-        }
-        Split::Partial(ReduceKind::Sum) => both(BinaryKind::Add),
-        Split::Partial(ReduceKind::Prod) => both(BinaryKind::Mul),
-        Split::Partial(ReduceKind::Max) => both(BinaryKind::Max),
-        Split::Partial(ReduceKind::Min) => both(BinaryKind::Min),
-    }
 }
