@@ -13,18 +13,22 @@
 //! LANE-2: an id is freed through the lane that made it, after every instruction that lane recorded with it. A value
 //! another lane used is marked; its free follows a cut of all lanes.
 //! LANE-3: neither lock is held while a `Value` is dropped, a session is started or Python runs.
+//! LANE-4: a window names all values from before that it uses, or none; a lane changes over between two windows. Only one that
+//! names them carries scopes.
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gt_ir::{Bytes, Ins, Instr, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
+use gt_ir::{Bytes, Ins, Instr, Met, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
 use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::rng::Stream;
 use crate::session::{self, blocking, interrupted, session, wait_error};
+use crate::signal;
 use crate::site;
 use crate::stretch::Stretches;
 use crate::value::Value;
@@ -63,15 +67,19 @@ struct Pending {
     /// An idle cut fell into the stretch being recorded.
     stretch_broken: bool,
     random: Stream,
+    /// Under signals: values from before are written down, those of this window so far in `met`.
+    meets: bool,
+    met: HashSet<TensorId>,
 }
 
 /// All lanes there ever were; a thread that starts takes over the lane of one that ended.
 struct Registry {
     lanes: Vec<Arc<Lane>>,
     idle: Vec<u16>,
+    meets: bool,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { lanes: Vec::new(), idle: Vec::new() });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { lanes: Vec::new(), idle: Vec::new(), meets: false });
 static LANES_STARTED: AtomicU64 = AtomicU64::new(0);
 
 struct Mine(Arc<Lane>);
@@ -119,6 +127,7 @@ fn claim() -> Arc<Lane> {
     };
     let mut pending = lane.pending.lock();
     pending.cut_at = FIRST_CUT;
+    pending.meets = registry.meets;
     pending.random = Stream::for_thread(LANES_STARTED.fetch_add(1, Ordering::Relaxed));
     drop(pending);
     lane
@@ -183,6 +192,7 @@ pub(crate) fn recorded(
                 pending.window.uploads.push(Payload { instr, bytes });
             }
         }
+        let scope = if pending.meets { pending.meet(lane.number, ins) } else { ScopeId(0) };
         let mut made = Outs::new();
         for i in 0..outs as u64 {
             made.push(TensorId(first.0 + i));
@@ -192,7 +202,7 @@ pub(crate) fn recorded(
             outs: made,
             ins: ids,
             scalars: Scalars::from_slice(scalars),
-            scope: ScopeId(0),
+            scope,
             site,
         });
         pending.since_cut += 1;
@@ -316,6 +326,47 @@ pub(crate) fn with_random<T>(f: impl FnOnce(&mut Stream) -> T) -> T {
     mine(|lane| f(&mut lane.pending.lock().random))
 }
 
+/// From now on every lane writes down the values from before that its windows use. What was recorded so far is sent without.
+///
+/// # Errors
+/// When a wait for credits was interrupted; it is done all the same.
+pub(crate) fn meet_from_now_on() -> Result<()> {
+    let mut registry = REGISTRY.lock();
+    registry.meets = true;
+    let lanes = registry.lanes.clone();
+    drop(registry);
+    let own = MINE.try_with(|slot| slot.get().map(|lane| lane.0.number)).ok().flatten();
+    let mut all_sent = Ok(());
+    for lane in lanes {
+        loop {
+            let cut = if own == Some(lane.number) { Cut::Stream } else { Cut::Foreign };
+            all_sent = all_sent.and(lane.cut(cut));
+            let mut pending = lane.pending.lock();
+            // Its own thread may have gone on meanwhile. With no session there is nobody to send to, and nothing to send.
+            if pending.window.instrs.is_empty() || session::running().is_none() {
+                pending.meets = true;
+                break;
+            }
+        }
+    }
+    all_sent
+}
+
+impl Pending {
+    /// Writes down the values of an instruction that are from before, each once a window. Gives the scope it is under.
+    #[cold]
+    fn meet(&mut self, lane: u16, ins: &[&Value]) -> ScopeId {
+        for value in ins {
+            let id = value.id();
+            let is_own = id.lane() == lane && id.n() >= self.first_unsent;
+            if !is_own && self.met.insert(id) {
+                self.window.met.push(Met { id, ty: *value.ty(), is_state: value.is_state() });
+            }
+        }
+        signal::current()
+    }
+}
+
 impl Lane {
     fn take(&self, cut: Cut) -> Option<Window> {
         let mut pending = self.pending.lock();
@@ -341,6 +392,7 @@ impl Lane {
         let joined = !eager && !pending.stretch_broken && pending.stretches.is_complete();
         pending.first_unsent = pending.next;
         pending.upload_bytes = 0;
+        pending.met.clear();
         let (instrs, frees) = (pending.window.instrs.capacity().min(LAST_CUT), pending.window.frees.len());
         let fresh =
             Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };

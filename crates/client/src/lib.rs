@@ -14,6 +14,7 @@ pub mod ops;
 pub mod remote;
 pub mod rng;
 pub mod session;
+pub mod signal;
 pub mod site;
 mod stretch;
 mod tensor;

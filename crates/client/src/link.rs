@@ -24,6 +24,10 @@ pub trait Link: Send + Sync {
     fn wake(&self);
     /// Whether a send would have to wait for credits.
     fn is_full(&self) -> bool;
+    /// The names of the workers behind it, in the order that signals number them.
+    fn workers(&self) -> Vec<String> {
+        vec!["worker_0".into()]
+    }
     /// Whether [`Link::lend`] spares a copy. False where there is none to be spared.
     fn lends(&self) -> bool {
         false
@@ -51,6 +55,9 @@ impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
     }
     fn is_full(&self) -> bool {
         (**self).is_full()
+    }
+    fn workers(&self) -> Vec<String> {
+        (**self).workers()
     }
     fn lends(&self) -> bool {
         (**self).lends()

@@ -235,6 +235,9 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, value: Value, history: History) -> Tensor {
         let version = self.0.cell.version();
+        if self.0.cell.is_state() {
+            value.mark_state(true);
+        }
         let state = Mutex::new(State { value, version, history });
         Tensor(Arc::new(Inner { ty, cell: self.0.cell.clone(), view, quiet: self.0.quiet, state }))
     }
@@ -342,6 +345,29 @@ impl Tensor {
     #[track_caller]
     pub fn id(&self) -> Result<gt_ir::TensorId> {
         Ok(self.value()?.id())
+    }
+
+    /// Says whether the tensor is state: a parameter, a buffer, what an optimizer keeps. A group of workers that uses it
+    /// keeps it whole, where it splits data. What is written to it later is state too.
+    pub fn mark_state(&self, on: bool) {
+        self.0.cell.mark_state(on);
+        self.0.state.lock().value.mark_state(on);
+    }
+
+    /// Whether the tensor is state; see [`Tensor::mark_state`].
+    pub fn is_state(&self) -> bool {
+        self.0.cell.is_state()
+    }
+
+    /// A copy that lies as `scope` says: what is made there (SIGNAL-5).
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    #[track_caller]
+    pub fn laid_out(&self, scope: gt_ir::ScopeId) -> Result<Tensor> {
+        let _there = crate::signal::under(scope);
+        let mut copy = Tensor::apply(gt_ir::ops::Reshape { shape: *self.shape() }.into(), &[self], &[])?;
+        Ok(copy.remove(0).named("ToCopy"))
     }
 
     /// Waits for the value and copies it out: one round trip.

@@ -21,12 +21,14 @@ struct Inner {
     ty: TensorType,
     /// A lane other than its own has recorded it.
     shared: AtomicBool,
+    /// A parameter, a buffer or the like: what a group of workers keeps whole, while it splits data.
+    state: AtomicBool,
 }
 
 impl Value {
     #[inline]
     pub fn new(id: TensorId, ty: TensorType) -> Self {
-        Value(Arc::new(Inner { id, ty, shared: AtomicBool::new(false) }))
+        Value(Arc::new(Inner { id, ty, shared: AtomicBool::new(false), state: AtomicBool::new(false) }))
     }
 
     #[inline]
@@ -42,6 +44,15 @@ impl Value {
     /// A lane other than its own records or reads it.
     pub fn mark_shared(&self) {
         self.0.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is the content of a parameter, a buffer or the like.
+    pub fn is_state(&self) -> bool {
+        self.0.state.load(Ordering::Relaxed)
+    }
+
+    pub fn mark_state(&self, on: bool) {
+        self.0.state.store(on, Ordering::Relaxed);
     }
 }
 
@@ -59,12 +70,19 @@ pub(crate) struct Cell {
     version: AtomicU32,
     /// Writes that the version check of autograd does not count: those through `.data`.
     quiet: AtomicU32,
+    /// What is written to it is state too.
+    state: AtomicBool,
 }
 
 impl Cell {
     #[inline]
     pub fn new(value: Value) -> Arc<Self> {
-        Arc::new(Cell { content: Mutex::new(value), version: AtomicU32::new(0), quiet: AtomicU32::new(0) })
+        Arc::new(Cell {
+            content: Mutex::new(value),
+            version: AtomicU32::new(0),
+            quiet: AtomicU32::new(0),
+            state: AtomicBool::new(false),
+        })
     }
 
     /// How many writes there were.
@@ -84,8 +102,23 @@ impl Cell {
         self.version() - self.quiet.load(Ordering::Acquire)
     }
 
+    /// Whether it holds a parameter, a buffer or the like.
+    #[inline]
+    pub fn is_state(&self) -> bool {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it does, and whether what it holds now is state.
+    pub fn mark_state(&self, on: bool) {
+        self.state.store(on, Ordering::Relaxed);
+        self.content.lock().mark_state(on);
+    }
+
     /// Replaces the content; returns the new version.
     pub fn write(&self, value: Value, quiet: bool) -> u32 {
+        if self.is_state() {
+            value.mark_state(true);
+        }
         let mut content = self.content.lock();
         self.quiet.fetch_add(quiet as u32, Ordering::AcqRel);
         let old = std::mem::replace(&mut *content, value);

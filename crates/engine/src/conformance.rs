@@ -13,6 +13,7 @@ mod fusion;
 mod gradient;
 mod plans;
 mod semantics;
+mod sharding;
 mod table;
 mod values;
 
@@ -20,6 +21,7 @@ pub use fusion::{fused_chains, fused_random_programs, fused_reductions};
 pub use gradient::check_gradients;
 pub use plans::{Built, Collector, Grouping, Outcome, PlanBuilder, run_plan, single_plan, start, upload, within};
 pub use semantics::semantics;
+pub use sharding::sharding;
 pub use table::{op_table, special_values_of_rows};
 pub use values::{SplitMix, make_input, make_values, special_values};
 
@@ -33,4 +35,5 @@ pub fn run_all<E: Engine>(make: impl Fn() -> E) {
     fused_reductions(&mut make());
     fused_random_programs(&mut make(), 200);
     semantics(&make);
+    sharding(&mut make());
 }

@@ -59,6 +59,12 @@ pub struct Config {
     pub address: Option<String>,
     /// `GT_TOKEN`.
     pub token: Option<String>,
+    /// `GT_CONFIG`.
+    pub signals: Option<PathBuf>,
+    /// `GT_STRICT_CONFIG`.
+    pub strict_config: bool,
+    /// `GT_AUTO_SHARD`.
+    pub auto_shard: bool,
 }
 
 /// The variables that belong to a session and travel with it to a server.
@@ -166,6 +172,9 @@ impl Config {
             debug_compile: flag(get, "GT_DEBUG_COMPILE")?.unwrap_or(false),
             address: text(get, "GT_ADDRESS"),
             token: text(get, "GT_TOKEN"),
+            signals: text(get, "GT_CONFIG").map(PathBuf::from),
+            strict_config: flag(get, "GT_STRICT_CONFIG")?.unwrap_or(false),
+            auto_shard: flag(get, "GT_AUTO_SHARD")?.unwrap_or(false),
         })
     }
 
@@ -232,6 +241,8 @@ mod tests {
             ("GT_VERBOSE", "2"),
             ("GT_DEBUG_CLIENT", "x"),
             ("GT_DEBUG_WORKER", "x"),
+            ("GT_STRICT_CONFIG", "x"),
+            ("GT_AUTO_SHARD", "2"),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

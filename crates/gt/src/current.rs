@@ -11,7 +11,7 @@ use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
 
 use crate::config::Config;
-use crate::{embedded, server};
+use crate::{embedded, group, server, signals};
 
 /// What the session's own functions need of it.
 pub(crate) enum Current {
@@ -39,13 +39,17 @@ pub fn on_start(f: fn()) {
 
 fn start() -> Result<Session> {
     let config = Config::from_env()?;
+    signals::settle(&config)?;
     let address = config.address.as_ref().filter(|_| !LEFT.load(Ordering::SeqCst));
     let (session, current) = match address {
         Some(address) => server::open(&config, address, &server::ConnectOptions::default())?,
-        None => {
-            let (session, handle) = embedded::start(&config)?;
-            (session, Current::Embedded(handle))
-        }
+        None => match group::first(&config, gt_client::signal::demand())? {
+            Some(opened) => opened,
+            None => {
+                let (session, handle) = embedded::start(&config)?;
+                (session, Current::Embedded(handle))
+            }
+        },
     };
     began(current);
     Ok(session)

@@ -1,9 +1,10 @@
 //! Several workers in this process: a server and its workers, as they would be over a network.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gt_client::session::{self};
+use gt_client::session::{self, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_dispatcher::{Dispatcher, DispatcherConfig, Timer};
 use gt_net::{Address, Io, Listener, NetError};
@@ -14,6 +15,7 @@ use crate::config::Config;
 use crate::current::{self, Current};
 use crate::server::{self, ConnectOptions};
 use crate::serving::{Device, serve};
+use crate::signals;
 
 /// How long workers of this process may take to join.
 const JOIN: Duration = Duration::from_secs(10);
@@ -84,6 +86,9 @@ fn unique_name() -> String {
     format!("group-{}-{n}.sock", std::process::id())
 }
 
+/// Whether the program said itself how many workers it wants.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
 /// Gives this process's session `n` workers. Called again it re-forms the group; tensors are carried over. With a server, the
 /// session is limited to as many of its workers.
 ///
@@ -93,6 +98,33 @@ pub fn gpu_workers(n: usize) -> Result<()> {
     if n == 0 {
         return Err(Error::Value("gpu_workers needs at least one worker, got 0".into()));
     }
+    ASKED.store(true, Ordering::SeqCst);
+    form(n)
+}
+
+/// Where the program leaves the number of workers to its signals: at least `n`. The first op sees to it by itself.
+pub(crate) fn grow(n: usize) -> Result<()> {
+    let is_elsewhere = session::lock(&GROUP).is_none() && current::is_remote();
+    if ASKED.load(Ordering::SeqCst) || is_elsewhere || session::running().is_none() || worker_count() >= n {
+        return Ok(());
+    }
+    form(n)
+}
+
+/// The session of the first op, if signals ask for more than one worker and the program did not say otherwise.
+pub(crate) fn first(config: &Config, n: usize) -> Result<Option<(Session, Current)>> {
+    if n == 1 || ASKED.load(Ordering::SeqCst) {
+        return Ok(None);
+    }
+    // Somebody forms a group right now, and will replace this session: not waited for, since they wait for it.
+    let Some(mut group) = GROUP.try_lock() else { return Ok(None) };
+    let formed = Group::start(config, n)?;
+    let opened = server::open(config, &formed.address.to_string(), &ConnectOptions::default())?;
+    *group = Some(formed);
+    Ok(Some(opened))
+}
+
+fn form(n: usize) -> Result<()> {
     let mut group = session::lock(&GROUP);
     if group.is_none()
         && let Some(there) = current::remote_workers()
@@ -107,6 +139,7 @@ pub fn gpu_workers(n: usize) -> Result<()> {
         return Ok(());
     }
     let config = Config::from_env()?;
+    signals::settle(&config)?;
     let running = session::running().is_some();
     if running {
         synchronize()?;

@@ -18,6 +18,7 @@ mod group;
 mod memory_limit;
 mod server;
 mod serving;
+mod signals;
 mod threads;
 
 pub use config::{Backend, Compile, Config, session_config};
@@ -28,4 +29,5 @@ pub use gt_engine_cpu::profile;
 pub use gt_worker::{Memory, WorkerStats};
 pub use server::{ConnectOptions, connect, disconnect};
 pub use serving::{Device, serve};
+pub use signals::{load_config, register_config, signal_configs};
 pub use threads::{num_threads, set_num_threads};

@@ -13,7 +13,7 @@ use gt_net::{Address, ClientTls, Io};
 
 use crate::config::{self, Config};
 use crate::current::{self, Current};
-use crate::group;
+use crate::{group, signals};
 
 /// The largest window that `GT_CLIENT_BATCH_SIZE` can ask for: servers take messages of a few MiB.
 const MOST_IN_A_WINDOW: usize = 16_384;
@@ -51,6 +51,7 @@ impl Default for ConnectOptions {
 /// When nothing answers there, or it refuses. The session that was stays as it is then.
 pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
     let config = Config::from_env()?;
+    signals::settle(&config)?;
     if session::running().is_some() {
         synchronize()?;
     }

@@ -13,6 +13,7 @@ use super::node::{Edge, Node, NodeKind, Saved};
 use super::{GradModeGuard, grad_enabled, no_grad};
 use crate::error::{Error, Result};
 use crate::lane;
+use crate::signal;
 use crate::tensor::{History, Tensor};
 use crate::value::Value;
 
@@ -194,6 +195,10 @@ impl Walk {
                 History::Leaf(slot) => Edge::Leaf(slot),
                 History::Node(edge, _) => edge,
             };
+            let _scope = match &edge {
+                Edge::Node(node, _) if signal::in_use() => Some(signal::under(signal::gradients_of(node.scope))),
+                _ => None,
+            };
             let grad = match grads.get(i).cloned().flatten() {
                 Some(g) if g.shape() != root.shape() => {
                     return Err(Error::Autograd(format!(
@@ -345,6 +350,10 @@ impl Walk {
                     None if self.options.create_graph => grad,
                     None => Tensor::from_value(grad.value()?, History::None),
                 };
+                if signal::in_use() {
+                    // It goes with its parameter.
+                    sum.mark_state(true);
+                }
                 let old = slot.grad.lock().replace(sum);
                 drop(old);
             }
@@ -364,6 +373,7 @@ impl Walk {
 
     fn run(&mut self) -> Result<()> {
         while let Some((_, (node, grads))) = self.pending.pop_last() {
+            let _scope = signal::in_use().then(|| signal::under(signal::gradients_of(node.scope)));
             let mut ready: SmallVec<[Option<Tensor>; 1]> = SmallVec::new();
             for (i, gathered) in grads.into_iter().enumerate() {
                 let grad = match self.tracked(|| gathered.sum())? {

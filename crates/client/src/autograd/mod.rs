@@ -55,6 +55,8 @@ impl Tensor {
                     ));
                 }
                 state.history = History::Leaf(Arc::new(GradSlot::default()));
+                drop(state);
+                self.mark_state(true);
             }
             (History::Leaf(_), false) => state.history = History::None,
             (History::Node(..), false) => {

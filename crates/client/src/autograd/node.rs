@@ -8,12 +8,13 @@ use std::sync::{Arc, Weak};
 
 use gt_ir::ops::{ReduceKind, Side};
 use gt_ir::rows::{BinaryKind, UnaryKind};
-use gt_ir::{Op, Scalar, Scalars, TensorType};
+use gt_ir::{Op, Scalar, Scalars, ScopeId, TensorType};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::CustomBackward;
 use crate::error::{Error, Result};
+use crate::signal;
 use crate::tensor::{History, Tensor};
 use crate::value::{Cell, Value};
 
@@ -148,6 +149,8 @@ pub struct Node {
     retained: Mutex<Vec<(u32, Weak<GradSlot>)>>,
     /// The name of the function that the node is the last instruction of.
     label: Mutex<Option<&'static str>>,
+    /// The signal it was recorded under.
+    pub(crate) scope: ScopeId,
     pub(crate) kind: NodeKind,
 }
 
@@ -226,6 +229,7 @@ impl Node {
             hooks: Hooks::default(),
             retained: Mutex::default(),
             label: Mutex::default(),
+            scope: signal::recorded_under(),
             kind: NodeKind::Op {
                 op,
                 scalars: Scalars::from_slice(scalars),
@@ -249,6 +253,7 @@ impl Node {
             hooks: Hooks::default(),
             retained: Mutex::default(),
             label: Mutex::default(),
+            scope: signal::recorded_under(),
             kind: NodeKind::Custom(Mutex::new(Some(function)), name),
         })
     }

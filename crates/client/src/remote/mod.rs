@@ -161,6 +161,10 @@ impl Drop for Remote {
 }
 
 impl Link for Remote {
+    fn workers(&self) -> Vec<String> {
+        Remote::workers(self)
+    }
+
     fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let shared = &*self.shared;
         // As for a worker in this process: who gives up waiting for room has the window sent all the same.
