@@ -123,9 +123,18 @@ from gt.errors import OutOfMemoryError, WorkerLost
 from gt.version import __version__
 
 if _TYPE_CHECKING:
-    from gt import amp, models, nn, optim, serialization
+    from gt import amp, models, nn, optim, serialization, signal
+    from gt._pipeline import pipeline
     from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
     from gt.serialization import load, save
+    from gt.signal import (
+        ShardConfig,
+        SignalConfig,
+        get_config,
+        get_signal_config,
+        load_config,
+        register_config,
+    )
 
 # Work that nobody will read is not waited for.
 _atexit.register(_core._shutdown)
@@ -147,6 +156,8 @@ asarray = as_tensor
 __all__ = [
     "Generator",
     "OutOfMemoryError",
+    "ShardConfig",
+    "SignalConfig",
     "Size",
     "Tensor",
     "WorkerLost",
@@ -191,12 +202,14 @@ __all__ = [
     "full",
     "full_like",
     "get_autocast_dtype",
+    "get_config",
     "get_default_dtype",
     "get_float32_matmul_precision",
     "get_num_interop_threads",
     "get_num_threads",
     "get_printoptions",
     "get_rng_state",
+    "get_signal_config",
     "connect",
     "gpu_workers",
     "half",
@@ -215,6 +228,7 @@ __all__ = [
     "linalg",
     "linspace",
     "load",
+    "load_config",
     "long",
     "manual_seed",
     "meshgrid",
@@ -227,6 +241,7 @@ __all__ = [
     "ones_like",
     "optim",
     "pi",
+    "pipeline",
     "preserve_format",
     "promote_types",
     "rand",
@@ -237,6 +252,7 @@ __all__ = [
     "randn_like",
     "random",
     "randperm",
+    "register_config",
     "result_type",
     "return_types",
     "save",
@@ -251,6 +267,7 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
+    "signal",
     "special",
     "stack",
     "strided",
@@ -277,6 +294,7 @@ _LATER = {
     "nn": "",
     "optim": "",
     "serialization": "",
+    "signal": "",
     "autocast": "amp",
     "get_autocast_dtype": "amp",
     "is_autocast_enabled": "amp",
@@ -284,7 +302,12 @@ _LATER = {
     "load": "serialization",
     "save": "serialization",
     "GradScaler": "amp",
+    "pipeline": "_pipeline",
 }
+_LATER |= dict.fromkeys(
+    "ShardConfig SignalConfig get_config get_signal_config load_config register_config".split(),
+    "signal",
+)
 _LATER |= dict.fromkeys(
     """
     BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor

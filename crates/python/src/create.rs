@@ -1,7 +1,7 @@
 //! Making tensors.
 
 use gt_client::ops::default_dtype;
-use gt_client::{Scalar, Tensor};
+use gt_client::{Scalar, Tensor, signal};
 use gt_ir::DType;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -17,9 +17,24 @@ use crate::tensor::PyTensor;
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// Applies `requires_grad` and the device to a fresh tensor.
-fn finish(t: gt_client::Result<Tensor>, requires_grad: bool, device: device::Device) -> PyResult<PyTensor> {
-    let t = t.or_raise()?;
+/// Makes a tensor where it was asked to be, and applies `requires_grad`.
+fn finish(
+    make: impl FnOnce() -> gt_client::Result<Tensor>,
+    requires_grad: bool,
+    device: device::Device,
+) -> PyResult<PyTensor> {
+    finish_from(|| make().or_raise(), requires_grad, device)
+}
+
+/// The same for one that Python's objects go into.
+fn finish_from(
+    make: impl FnOnce() -> PyResult<Tensor>,
+    requires_grad: bool,
+    device: device::Device,
+) -> PyResult<PyTensor> {
+    let there = device.scope()?.map(signal::under);
+    let t = make()?;
+    drop(there);
     if requires_grad {
         t.set_requires_grad(true).or_raise()?;
     }
@@ -46,7 +61,7 @@ fn tensor(
         (None, Ok(t)) => t.get().device(),
         _ => device::optional(device)?,
     };
-    finish(Ok(from_any(data, args::dtype(dtype)?)?), requires_grad, dev)
+    finish_from(|| from_any(data, args::dtype(dtype)?), requires_grad, dev)
 }
 
 /// The tensor itself if it is one of that dtype, else a new one.
@@ -62,9 +77,8 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
     }
     if let Ok(t) = data.cast::<PyTensor>() {
         mark(data.py());
-        let out = dt.map_or(Ok(t.get().held().clone()), |d| t.get().held().to_dtype(d)).or_raise()?;
-        let device = if device.is_none() { t.get().device() } else { device::optional(device)? };
-        return Ok(PyTensor::on(out, device).into_pyobject(data.py())?.into_any());
+        let dev = if device.is_none() { t.get().device() } else { device::optional(device)? };
+        return Ok(t.get().cast_to(t, dt, dev, false)?.into_any());
     }
     Ok(tensor(data, dtype, device, false, false)?.into_pyobject(data.py())?.into_any())
 }
@@ -99,7 +113,7 @@ macro_rules! filled {
             mark(sizes.py());
             let shape = extents(sizes, size)?;
             let dt = args::dtype(dtype)?.unwrap_or_else(default_dtype);
-            finish(Tensor::full(&shape, $value, Some(dt)), requires_grad, device::optional(device)?)
+            finish(|| Tensor::full(&shape, $value, Some(dt)), requires_grad, device::optional(device)?)
         }
 
         #[doc = concat!($doc, " The shape and dtype are those of `input`.")]
@@ -112,7 +126,7 @@ macro_rules! filled {
             let this = input.get();
             let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
             let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-            finish(Tensor::full(this.held().shape(), $value, Some(dt)), requires_grad, dev)
+            finish(|| Tensor::full(this.held().shape(), $value, Some(dt)), requires_grad, dev)
         }
     )*};
 }
@@ -142,7 +156,7 @@ fn full(
     let shape = args::shape(&args::int_or_ints(size)?)?;
     let (value, dt) = (fill(fill_value)?, args::dtype(dtype)?);
     check_range(value, dt.unwrap_or(DType::I64))?;
-    finish(Tensor::full(&shape, value, dt), requires_grad, device::optional(device)?)
+    finish(|| Tensor::full(&shape, value, dt), requires_grad, device::optional(device)?)
 }
 
 /// Every element is `fill_value`; the shape and dtype are those of `input`.
@@ -162,7 +176,7 @@ fn full_like(
     let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
     check_range(value, dt)?;
     let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-    finish(Tensor::full(this.held().shape(), value, Some(dt)), requires_grad, dev)
+    finish(|| Tensor::full(this.held().shape(), value, Some(dt)), requires_grad, dev)
 }
 
 fn fill(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
@@ -205,7 +219,8 @@ fn arange(
         (None, None) => return Err(PyTypeError::new_err("arange() missing 1 required positional argument: 'end'")),
     };
     let s = step.map_or(Ok(Scalar::I64(1)), |s| scalar_arg(s, "step"))?;
-    finish(Tensor::arange(a, b, s, args::dtype(dtype)?), requires_grad, device::optional(device)?)
+    let dt = args::dtype(dtype)?;
+    finish(|| Tensor::arange(a, b, s, dt), requires_grad, device::optional(device)?)
 }
 
 /// `steps` numbers from `start` to `end`, both included.
@@ -222,7 +237,8 @@ fn linspace(
     mark(start.py());
     let n = usize::try_from(steps).map_err(|_| PyRuntimeError::new_err("number of steps must be non-negative"))?;
     let (a, b) = (scalar_arg(start, "start")?.as_f64(), scalar_arg(end, "end")?.as_f64());
-    finish(Tensor::linspace(a, b, n, args::dtype(dtype)?), requires_grad, device::optional(device)?)
+    let dt = args::dtype(dtype)?;
+    finish(|| Tensor::linspace(a, b, n, dt), requires_grad, device::optional(device)?)
 }
 
 /// Ones on the diagonal.
@@ -242,7 +258,8 @@ fn eye(
             .map_err(|_| PyRuntimeError::new_err(format!("{name} must be greater or equal to 0, got {v}")))
     };
     let (n, m) = (extent("n", n)?, extent("m", m.unwrap_or(n))?);
-    finish(Tensor::eye(n, m, args::dtype(dtype)?), requires_grad, device::optional(device)?)
+    let dt = args::dtype(dtype)?;
+    finish(|| Tensor::eye(n, m, dt), requires_grad, device::optional(device)?)
 }
 
 macro_rules! random {
@@ -256,7 +273,8 @@ macro_rules! random {
             mark(sizes.py());
             let shape = extents(sizes, size)?;
             let g = generator.map(|g| &g.get().0);
-            finish(Tensor::$make(&shape, args::dtype(dtype)?, g), requires_grad, device::optional(device)?)
+            let dt = args::dtype(dtype)?;
+            finish(|| Tensor::$make(&shape, dt, g), requires_grad, device::optional(device)?)
         }
 
         #[doc = concat!($doc, " The shape and dtype are those of `input`.")]
@@ -268,7 +286,7 @@ macro_rules! random {
             let this = input.get();
             let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
             let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-            finish(Tensor::$make(this.held().shape(), Some(dt), generator.map(|g| &g.get().0)), requires_grad, dev)
+            finish(|| Tensor::$make(this.held().shape(), Some(dt), generator.map(|g| &g.get().0)), requires_grad, dev)
         }
     )*};
 }
@@ -312,11 +330,8 @@ fn randint(
     };
     let shape = shape.ok_or_else(|| PyTypeError::new_err("randint() missing 1 required argument: 'size'"))?;
     let g = generator.map(|g| &g.get().0);
-    finish(
-        Tensor::randint(a, b, &args::shape(&shape)?, args::dtype(dtype)?, g),
-        requires_grad,
-        device::optional(device)?,
-    )
+    let (shape, dt) = (args::shape(&shape)?, args::dtype(dtype)?);
+    finish(|| Tensor::randint(a, b, &shape, dt, g), requires_grad, device::optional(device)?)
 }
 
 /// Random integers in the shape of `input`.
@@ -335,7 +350,7 @@ fn randint_like(
     let (a, b) = high.map_or((0, low), |h| (low, h));
     let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
     let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-    finish(Tensor::randint(a, b, this.held().shape(), Some(dt), None), requires_grad, dev)
+    finish(|| Tensor::randint(a, b, this.held().shape(), Some(dt), None), requires_grad, dev)
 }
 
 /// A random order of `0, 1, …, n - 1`.
@@ -351,11 +366,8 @@ fn randperm(
 ) -> PyResult<PyTensor> {
     mark(py);
     let n = usize::try_from(n).map_err(|_| PyRuntimeError::new_err(format!("n must be non-negative, got {n}")))?;
-    finish(
-        Tensor::randperm(n, args::dtype(dtype)?, generator.map(|g| &g.get().0)),
-        requires_grad,
-        device::optional(device)?,
-    )
+    let (dt, g) = (args::dtype(dtype)?, generator.map(|g| &g.get().0));
+    finish(|| Tensor::randperm(n, dt, g), requires_grad, device::optional(device)?)
 }
 
 #[pymethods]
@@ -425,7 +437,7 @@ impl PyTensor {
         mark(data.py());
         let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
         let dev = if device.is_none() { self.device() } else { device::optional(device)? };
-        finish(Ok(from_any(data, Some(dt))?), requires_grad, dev)
+        finish_from(|| from_any(data, Some(dt)), requires_grad, dev)
     }
 }
 
@@ -443,7 +455,7 @@ impl PyTensor {
         let shape = extents(sizes, size)?;
         let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
         let dev = if device.is_none() { self.device() } else { device::optional(device)? };
-        finish(Tensor::full(&shape, value, Some(dt)), requires_grad, dev)
+        finish(|| Tensor::full(&shape, value, Some(dt)), requires_grad, dev)
     }
 }
 

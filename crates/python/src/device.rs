@@ -1,7 +1,11 @@
-//! `gt.device`: a hint. `cpu`, `cuda` and nothing at all mean the session's own placement.
+//! `gt.device`: a hint. `cpu`, `cuda` and nothing at all mean the session's own placement; an index means one worker.
 
+use gt_client::signal;
+use gt_ir::ScopeId;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
+
+use crate::errors::OrRaise;
 
 /// Where a tensor was asked to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -16,9 +20,6 @@ pub enum Device {
     /// `worker:i`.
     Worker(u16),
 }
-
-/// Workers there are: one, embedded.
-const WORKERS: u16 = 1;
 
 impl Device {
     /// The device as a number, to be kept in an atomic.
@@ -59,14 +60,27 @@ impl Device {
         }
     }
 
+    /// The scope of what is made there; none where the session has one worker, or may choose.
+    pub fn scope(self) -> PyResult<Option<ScopeId>> {
+        match self.index() {
+            Some(i) if gt::worker_count() > 1 => signal::worker(i as usize).or_raise().map(Some),
+            _ => Ok(None),
+        }
+    }
+
     fn checked(kind: &str, index: Option<i64>) -> PyResult<Device> {
         if let Some(i) = index
             && kind != "cpu"
-            && !(0..WORKERS as i64).contains(&i)
+            && i != 0
         {
-            return Err(PyRuntimeError::new_err(format!(
-                "device '{kind}:{i}' does not exist: this session has {WORKERS} worker(s), numbered from 0"
-            )));
+            // The first op decides how many there are; this may come before it.
+            gt_client::session::session().or_raise()?;
+            let workers = gt::worker_count();
+            if !(0..workers.min(u16::MAX as usize) as i64).contains(&i) {
+                return Err(PyRuntimeError::new_err(format!(
+                    "device '{kind}:{i}' does not exist: this session has {workers} worker(s), numbered from 0"
+                )));
+            }
         }
         match (kind, index) {
             ("cpu", _) => Ok(Device::Cpu),

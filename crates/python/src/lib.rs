@@ -18,6 +18,7 @@ mod join;
 mod nn;
 mod safetensors;
 mod session;
+mod signals;
 mod site;
 mod tensor;
 mod wait;
@@ -43,6 +44,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dlpack::register(m)?;
     debug::register(m)?;
     session::register(m)?;
+    signals::install();
+    signals::register(m)?;
     cli::register(m)?;
     safetensors::register(m)?;
     Ok(())

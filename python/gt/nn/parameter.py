@@ -29,6 +29,8 @@ class Parameter(Tensor):
         self = Tensor.__new__(cls, _storage_for(data))  # type: ignore[call-arg]
         if requires_grad:
             self.requires_grad_(True)
+        else:
+            self._mark_state()
         return self
 
     def __repr__(self) -> str:
@@ -63,6 +65,7 @@ class Buffer(Tensor):
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         self = Tensor.__new__(cls, _storage_for(data))  # type: ignore[call-arg]
         self.persistent = persistent
+        self._mark_state()
         return self
 
     def __repr__(self) -> str:

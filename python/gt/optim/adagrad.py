@@ -13,6 +13,7 @@ from gt.optim.list_optimizer import (
     check_kind,
     check_not_negative,
     check_rate,
+    filled_for,
     one_instruction,
     scalar_rate,
 )
@@ -107,7 +108,7 @@ class Adagrad(ListOptimizer):
         return ("sum",)
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, "sum": _core.full_like(param, group["initial_accumulator_value"])}
+        return {"step": 0.0, "sum": filled_for(param, group["initial_accumulator_value"])}
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> AdagradScalars:
         return AdagradScalars(

@@ -95,7 +95,19 @@ def one_instruction(lr: Any) -> bool:
 
 def zeros_for(param: Tensor) -> Tensor:
     """State of zeros in a parameter's shape."""
-    return _core.zeros_like(param, requires_grad=False)
+    return filled_for(param, 0.0)
+
+
+def filled_for(param: Tensor, value: float) -> Tensor:
+    """State in a parameter's shape, and with signals where the parameter lies."""
+    if _core.signals_in_use():
+        # Made of the parameter, so that it is placed as the parameter is: no number is less than itself.
+        param = param.detach()
+        state = (param < param).to(param.dtype).add_(value)
+    else:
+        state = _core.full_like(param, value, requires_grad=False)
+    state._mark_state()
+    return state
 
 
 def scalar_rate(lr: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from gt import _core
 from gt._core import Tensor
-from gt.optim.list_optimizer import ListOptimizer, Lists, ascent, check_rate, zeros_for
+from gt.optim.list_optimizer import ListOptimizer, Lists, ascent, check_rate, filled_for, zeros_for
 from gt.optim.parameter_state import ParameterState
 
 
@@ -79,7 +79,7 @@ class Rprop(ListOptimizer):
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         lr = group["lr"]
-        size = zeros_for(param) + lr.detach().reshape(()) if isinstance(lr, Tensor) else _core.full_like(param, lr)
+        size = zeros_for(param) + lr.detach().reshape(()) if isinstance(lr, Tensor) else filled_for(param, lr)
         return {"step": 0.0, "prev": zeros_for(param), "step_size": size}
 
     def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> None:

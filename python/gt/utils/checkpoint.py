@@ -3,7 +3,7 @@
 CHECKPOINT-1: the forward pass is recorded as any other, then all of its tape is let go but the edges that leave it, so
 every tensor that the function uses gets its gradient: arguments, and what the function reaches by itself.
 CHECKPOINT-2: the second run draws the random numbers of the first, and leaves the thread's stream where it was; it
-computes in the precision of the first.
+computes in the precision of the first, under the signal of the first.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class _Piece:
         from gt.amp.mode import current  # Here, since mixed precision is loaded when it is used.
 
         self.precision = current()
+        self.scope = _core.signal_scope()
         self.edges: list[Tensor] = []
         self.shapes: list[tuple[Any, ...]] = []
 
@@ -94,10 +95,13 @@ class _Piece:
         if self.random is not None:
             _core.set_rng_state_raw(*self.random)
         since = _core.tape_position()
+        # What is computed again is forward work, also where gradients are under a signal of their own.
+        around = _core.set_signal_scope(self.scope)
         try:
             with self.precision:
                 _, tracked = self.run()
         finally:
+            _core.set_signal_scope(around)
             if self.random is not None:
                 _core.set_rng_state_raw(*now)
         shapes = [(tuple(t.shape), t.dtype) for t in tracked]

@@ -125,7 +125,11 @@ impl Tensor {
                 "data set to a tensor that requires gradients must be floating point or complex dtype".into(),
             ));
         }
-        Ok(source.detach().into_handle_of(self.history()))
+        let handle = source.detach().into_handle_of(self.history());
+        if self.is_state() {
+            handle.mark_state(true);
+        }
+        Ok(handle)
     }
 
     /// The handle that takes this one's place when the tensor changes its shape in place: `look` gives a view of it.

@@ -133,6 +133,11 @@ pub fn under(scope: ScopeId) -> ScopeGuard {
     ScopeGuard(CURRENT.replace(scope))
 }
 
+/// Records under `scope` from now on, on this thread; gives the one before. For callers that have no place for a guard.
+pub fn exchange(scope: ScopeId) -> ScopeId {
+    CURRENT.replace(scope)
+}
+
 /// The name of a scope.
 pub fn name(scope: ScopeId) -> Option<String> {
     with_table(|table| table.get(scope).map(|s| s.meaning.name.clone()))

@@ -1,6 +1,6 @@
 //! To other dtypes and devices, and out of GT.
 
-use gt_client::{Scalar, Tensor, scalar_at};
+use gt_client::{Scalar, Tensor, scalar_at, signal};
 use gt_ir::{DType, HostTensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -70,7 +70,8 @@ impl PyTensor {
         )))
     }
 
-    fn cast_to<'py>(
+    /// With another dtype, on another device, or as it is.
+    pub fn cast_to<'py>(
         &self,
         slf: &Bound<'py, Self>,
         dtype: Option<DType>,
@@ -84,7 +85,11 @@ impl PyTensor {
             return Ok(slf.clone());
         }
         mark(py);
-        let t = if dtype == self.held().dtype() && copy {
+        let scope = if here { None } else { device.scope()? };
+        let _there = scope.map(signal::under);
+        let t = if dtype == self.held().dtype() && let Some(scope) = scope {
+            self.held().laid_out(scope)
+        } else if dtype == self.held().dtype() && copy {
             self.held().copied()
         } else if dtype == self.held().dtype() {
             self.held().alias()

@@ -96,6 +96,8 @@ class Module(WalkMixin, StateMixin):
             )
         self._buffer_names[name] = None
         self.__dict__[name] = tensor
+        if tensor is not None:
+            tensor._mark_state()
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -138,6 +140,8 @@ class Module(WalkMixin, StateMixin):
                 raise TypeError(
                     f"cannot assign '{type(value).__name__}' as buffer '{name}' (gt.Tensor or None expected)"
                 )
+            if value is not None:
+                value._mark_state()
             own[name] = value
         elif name in own.get("_module_names", ()):
             if value is not None:
@@ -365,4 +369,5 @@ def _changed_buffer(old: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
     new = fn(old)
     if new is old:
         return old
+    new._mark_state()
     return Buffer(new, persistent=old.persistent) if isinstance(old, Buffer) else new
