@@ -159,7 +159,9 @@ impl SignalConfig {
         }
         let lists = self.shard.iter().any(|s| matches!(s.workers, Workers::Listed(_)));
         if self.shard.len() > 1 && lists {
-            return Err("in a mesh the workers of an axis are a number; a list of all of them goes beside `shard`".into());
+            return Err(
+                "in a mesh the workers of an axis are a number; a list of all of them goes beside `shard`".into()
+            );
         }
         if self.shard.iter().filter(|s| s.workers == Workers::All).count() > 1 {
             return Err("in a mesh at most one axis can leave its number of workers out".into());
@@ -228,7 +230,8 @@ pub fn register(name: &str, config: SignalConfig) -> Result<()> {
 /// # Errors
 /// When the text is malformed, with `file`, line and column; nothing has changed then.
 pub fn load_text(text: &str, file: &str) -> Result<()> {
-    let loaded = yaml::parse(text).map_err(|e| Error::Value(format!("{file}:{}:{}: {}", e.line, e.column, e.message)))?;
+    let loaded =
+        yaml::parse(text).map_err(|e| Error::Value(format!("{file}:{}:{}: {}", e.line, e.column, e.message)))?;
     let mut signals = SIGNALS.lock();
     signals.retain(|_, entry| !entry.from_file);
     signals.extend(loaded.into_iter().map(|(name, config)| (name, Entry { config, from_file: true })));

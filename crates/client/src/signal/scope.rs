@@ -69,10 +69,8 @@ impl Table {
             return id;
         }
         // The gradients of gradients stay where the gradients are.
-        let gradients = meaning
-            .backward
-            .clone()
-            .map(|(name, placing)| self.intern(Meaning { name, placing, backward: None }));
+        let gradients =
+            meaning.backward.clone().map(|(name, placing)| self.intern(Meaning { name, placing, backward: None }));
         let id = ScopeId(self.scopes.len() as u32 + 1);
         self.scopes.push(Scope { meaning: meaning.clone(), gradients: gradients.unwrap_or(id), resolved: None });
         self.ids.insert(meaning, id);
@@ -243,7 +241,9 @@ pub fn enter(signal: &str, backward: Option<&str>) -> Result<()> {
 pub fn exit(signal: &str) -> Result<()> {
     let left = ENTERED.with_borrow_mut(|entered| match entered.last() {
         Some(last) if last.name == signal => Ok(entered.pop()),
-        Some(last) => Err(Error::State(format!("exit of signal {signal:?}, but the innermost scope is {:?}", last.name))),
+        Some(last) => {
+            Err(Error::State(format!("exit of signal {signal:?}, but the innermost scope is {:?}", last.name)))
+        }
         None => Err(Error::State(format!("exit of signal {signal:?}, but no scope was entered"))),
     })?;
     let Some(left) = left else { return Ok(()) };
