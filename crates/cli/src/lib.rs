@@ -12,6 +12,7 @@ mod bench_net;
 mod children;
 mod ending;
 mod log_lines;
+mod plan;
 mod reach;
 mod server;
 mod size;
@@ -51,6 +52,7 @@ enum Command {
     Server(server::ServerArgs),
     Worker(worker::WorkerArgs),
     Status(status::StatusArgs),
+    Plan(plan::PlanArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -73,6 +75,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]
     let done = match arguments.command {
         Command::Server(args) => server::run(args, worker_command),
         Command::Worker(args) => worker::run(args),
+        Command::Plan(args) => plan::run(args, worker_command),
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
         Command::Bench(args) => bench::run(args, &mut std::io::stdout().lock()),
     };

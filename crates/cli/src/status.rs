@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use gt_dispatcher::Status;
+use gt_dispatcher::{SessionStatus, Status};
 use gt_net::protocol::{FromServer, ToServer, decode, encode};
 use gt_net::{Connection, Io, NetError, Receiver};
 
@@ -110,7 +110,7 @@ fn show(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
             vec![
                 s.id.to_string(),
                 s.state.clone(),
-                s.home.clone().unwrap_or_else(|| "-".to_string()),
+                home(s),
                 duration(s.age_s),
                 s.instructions_received.to_string(),
                 s.instructions_executed.to_string(),
@@ -120,6 +120,15 @@ fn show(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
         })
         .collect();
     table::write(out, &titles, &rows)
+}
+
+/// Where a session lives, and on how many workers besides.
+fn home(session: &SessionStatus) -> String {
+    let home = session.home.clone().unwrap_or_else(|| "-".to_string());
+    match session.workers.iter().filter(|worker| Some(*worker) != session.home.as_ref()).count() {
+        0 => home,
+        others => format!("{home} +{others}"),
+    }
 }
 
 fn duration(seconds: f64) -> String {

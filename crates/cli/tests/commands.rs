@@ -99,7 +99,7 @@ fn open_session(io: &Io, port: &str) -> (Connection, Queue<Vec<u8>>) {
     let receiver = Box::new(Keeper(put));
     let connection = io.connect(&address, None, Limits::default(), receiver, PATIENCE, &|| false).unwrap();
     let name = "train.py\u{1b}[2J".to_string();
-    let hello = ToServer::Hello { token: b"", name, variables: Vec::new(), workers: 0, resume: None };
+    let hello = ToServer::Hello { token: b"", name, variables: Vec::new(), workers: 0, resume: None, pin: None };
     connection.send(&encode(&hello)).unwrap();
     assert!(matches!(decode(&heard.recv_timeout(PATIENCE).unwrap()).unwrap(), FromServer::Welcome { .. }));
     (connection, heard)

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use gt_net::protocol::{FromServer, FromWorker, Refusal, ToServer, decode};
 use gt_net::{Connection, Limits, NetError};
 
+use crate::clients::Wish;
 use crate::core::Core;
 use crate::session::send;
 use crate::turnstile::ConnectionId;
@@ -21,8 +22,8 @@ impl Core {
     pub(crate) fn first_message(&mut self, id: ConnectionId, connection: &Connection, head: &[u8]) {
         // PROTO-4: the first byte says who speaks.
         match decode::<ToServer<'_>>(head) {
-            Ok(ToServer::Hello { token, name, variables, workers, resume }) => match self.check(connection, token) {
-                Ok(()) => self.hello(id, connection, name, variables, workers, resume),
+            Ok(ToServer::Hello { token, name, variables, workers, resume, pin }) => match self.check(connection, token) {
+                Ok(()) => self.hello(id, connection, Wish { name, variables, workers, pin }, resume),
                 Err(why) => self.refuse_client(id, connection, why),
             },
             Ok(ToServer::Observe { token }) => match self.check(connection, token) {

@@ -1,31 +1,39 @@
 //! What clients say.
 
-use gt_net::protocol::{FromServer, Refusal, Resume, ToServer, ToWorker, WorkerInfo, decode};
+use gt_net::protocol::{FromServer, Pin, Refusal, Resume, ToServer, ToWorker, WorkerInfo, decode};
 use gt_net::{Connection, NetError, Secret};
 
 use crate::acks::Acks;
 use crate::admission::reason_of;
 use crate::backlog::Backlog;
 use crate::core::{Core, Role};
-use crate::session::{Link, Session, send};
+use crate::session::{Link, Pinned, Session, send};
 use crate::turnstile::ConnectionId;
 
 /// The longest name of a client that is shown.
 const MAX_NAME_CHARS: usize = 128;
+/// How many sessions may belong to one: those of its client on other workers.
+const MAX_PINNED: usize = 256;
+
+/// What a client asks for when it opens a session.
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) workers: u32,
+    pub(crate) pin: Option<Pin>,
+}
 
 impl Core {
     pub(crate) fn hello(
         &mut self,
         id: ConnectionId,
         connection: &Connection,
-        name: String,
-        variables: Vec<(String, String)>,
-        wanted_workers: u32,
+        wish: Wish,
         resume: Option<Resume>,
     ) {
         let entered = match resume {
             Some(resume) => self.resume(id, connection, &resume).map(|()| (resume.session, Some(resume.losses))),
-            None => self.open_session(id, connection, name, variables, wanted_workers).map(|session| (session, None)),
+            None => self.open_session(id, connection, wish).map(|session| (session, None)),
         };
         match entered {
             Ok((session, resumed)) => {
@@ -37,15 +45,12 @@ impl Core {
         }
     }
 
-    fn open_session(
-        &mut self,
-        id: ConnectionId,
-        connection: &Connection,
-        name: String,
-        variables: Vec<(String, String)>,
-        wanted_workers: u32,
-    ) -> Result<u64, Refusal> {
-        if self.sessions.len() >= self.config.max_sessions {
+    fn open_session(&mut self, id: ConnectionId, connection: &Connection, wish: Wish) -> Result<u64, Refusal> {
+        let Wish { name, variables, workers: wanted_workers, pin } = wish;
+        let pinned = pin.map(|pin| self.check_pin(&pin)).transpose()?;
+        // Those that belong to others count with them.
+        if pinned.is_none() && self.sessions.values().filter(|s| s.pinned.is_none()).count() >= self.config.max_sessions
+        {
             return Err(Refusal::Sessions { most: self.config.max_sessions as u64 });
         }
         let secret = Secret::random().map_err(|e| Refusal::Malformed { reason: e.to_string() })?;
@@ -62,6 +67,7 @@ impl Core {
                 wanted_workers,
                 since: self.clock.now(),
                 link: Link::Up(id, connection.clone()),
+                pinned,
                 home: None,
                 home_from: 0,
                 backlog: Backlog::default(),
@@ -78,6 +84,28 @@ impl Core {
         // Its home hears of it before its client does, and so before that comes with data.
         self.settle(session);
         Ok(session)
+    }
+
+    /// Whose session a new one belongs to, and where it will live. One that was there before has been given up.
+    fn check_pin(&mut self, pin: &Pin) -> Result<Pinned, Refusal> {
+        let home = self.sessions.get(&pin.home).filter(|home| home.secret.matches(&pin.secret));
+        if home.is_none_or(|home| home.pinned.is_some()) {
+            return Err(Refusal::UnknownSession {});
+        }
+        let pinned = Pinned { to: pin.worker, home: pin.home };
+        if let Some(old) = self.sessions.iter().find(|(_, s)| s.pinned == Some(pinned)).map(|(id, _)| *id) {
+            self.close_session(old, "another one took its place");
+        }
+        match self.pinned_of(pin.home).len() >= MAX_PINNED {
+            true => Err(Refusal::Sessions { most: MAX_PINNED as u64 }),
+            false => Ok(pinned),
+        }
+    }
+
+    /// The sessions that belong to another one.
+    pub(crate) fn pinned_of(&self, home: u64) -> Vec<u64> {
+        let belongs = |session: &Session| session.pinned.is_some_and(|pinned| pinned.home == home);
+        self.sessions.iter().filter(|(_, session)| belongs(session)).map(|(id, _)| *id).collect()
     }
 
     /// Whoever knows the secret is the session's client, also while its old connection still looks open.
@@ -167,6 +195,9 @@ impl Core {
         }
         if let Link::Up(connection_id, connection) = session.link {
             self.let_go(connection_id, &connection);
+        }
+        for pinned in self.pinned_of(id) {
+            self.close_session(pinned, "the session it belonged to is closed");
         }
     }
 

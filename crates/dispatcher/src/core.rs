@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gt_net::protocol::{FromServer, Refusal, ToWorker};
-use gt_net::{Connection, NetError, Secret};
+use gt_net::{Connection, NetError};
 
 use crate::clock::Clock;
 use crate::config::DispatcherConfig;
@@ -40,14 +40,12 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) started: Instant,
     pub(crate) addresses: Vec<String>,
-    /// What workers show to each other.
-    pub(crate) peer_secret: Secret,
     pub(crate) peers: BTreeMap<ConnectionId, (Connection, Role)>,
     pub(crate) guests: usize,
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) next_session: u64,
     pub(crate) workers: BTreeMap<u32, Worker>,
-    /// Counts the changes of the group of workers; an older group's moves are refused.
+    /// Counts the changes of the group of workers.
     pub(crate) generation: u64,
     pub(crate) ending: bool,
     alarm: Option<Instant>,
@@ -60,7 +58,6 @@ impl Core {
             started: clock.now(),
             clock,
             addresses: Vec::new(),
-            peer_secret: Secret::random()?,
             peers: BTreeMap::new(),
             guests: 0,
             sessions: BTreeMap::new(),

@@ -4,12 +4,13 @@
 //! PLACE-2: a session stays where it is while its worker is there: nothing moves by itself.
 //! PLACE-3: when its worker is gone, its messages so far count as executed, whether they were or not: they are not run again, as
 //!          what they used is gone. Its next message goes to the new home, which knows what to say of values it does not have.
+//! PLACE-4: a session that is pinned lives on its worker or nowhere: it waits for a worker of that index.
 
 use gt_ir::{Failure, FailureKind};
 use gt_net::protocol::{FromServer, ToWorker};
 
 use crate::core::Core;
-use crate::session::{Loss, send};
+use crate::session::{Loss, Session, send};
 
 impl Core {
     /// PLACE-1, among those that can be reached.
@@ -19,9 +20,17 @@ impl Core {
             .map(|(index, _)| *index)
     }
 
+    /// PLACE-4.
+    fn choose(&self, session: &Session) -> Option<u32> {
+        match session.pinned {
+            Some(pinned) => Some(pinned.to).filter(|to| self.workers.get(to).is_some_and(|worker| worker.link.is_up())),
+            None => self.least_loaded(),
+        }
+    }
+
     /// Gives a session a home, if there is a worker; true if it has one now.
     pub(crate) fn settle(&mut self, id: u64) -> bool {
-        let Some(index) = self.least_loaded() else { return false };
+        let Some(index) = self.sessions.get(&id).and_then(|session| self.choose(session)) else { return false };
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let Some(worker) = self.workers.get_mut(&index) else { return false };
         session.home = Some(index);

@@ -43,6 +43,15 @@ pub(crate) struct Loss {
     pub(crate) reason: String,
 }
 
+/// One of several sessions of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pinned {
+    /// The worker it lives on, and nowhere else.
+    pub(crate) to: u32,
+    /// The session it belongs to.
+    pub(crate) home: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) secret: Secret,
@@ -52,6 +61,7 @@ pub(crate) struct Session {
     pub(crate) wanted_workers: u32,
     pub(crate) since: Instant,
     pub(crate) link: Link,
+    pub(crate) pinned: Option<Pinned>,
     pub(crate) home: Option<u32>,
     /// The first message that went to its home.
     pub(crate) home_from: u64,

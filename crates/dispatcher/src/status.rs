@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::Core;
-use crate::session::Link;
+use crate::session::{Link, Session};
 
 /// Everything that `gt status` shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,6 +73,8 @@ pub struct SessionStatus {
     pub state: String,
     /// The worker it lives on.
     pub home: Option<String>,
+    /// All workers that it uses, its home included.
+    pub workers: Vec<String>,
     /// For how long it has been there.
     pub age_s: f64,
     /// Instructions that have come.
@@ -137,17 +139,33 @@ impl Core {
             sessions: self
                 .sessions
                 .iter()
-                .map(|(id, session)| SessionStatus {
-                    id: *id,
-                    name: session.name.clone(),
-                    state: state(&session.link),
-                    home: session.home.and_then(|index| self.workers.get(&index)).map(|home| home.info.id.clone()),
-                    age_s: age(session.since),
-                    instructions_received: session.instrs_received,
-                    instructions_executed: session.instrs_executed,
-                    held_bytes: session.backlog.held_bytes(),
-                })
+                .filter(|(_, session)| session.pinned.is_none())
+                .map(|(id, session)| self.session_status(*id, session, age(session.since)))
                 .collect(),
+        }
+    }
+
+    /// A session with those that belong to it: one client, one line.
+    fn session_status(&self, id: u64, session: &Session, age_s: f64) -> SessionStatus {
+        let home_of = |session: &Session| {
+            session.home.and_then(|index| self.workers.get(&index)).map(|home| (home.info.index, home.info.id.clone()))
+        };
+        let pinned = self.pinned_of(id);
+        let all: Vec<&Session> =
+            std::iter::once(session).chain(pinned.iter().filter_map(|id| self.sessions.get(id))).collect();
+        let mut workers: Vec<(u32, String)> = all.iter().filter_map(|session| home_of(session)).collect();
+        workers.sort();
+        workers.dedup();
+        SessionStatus {
+            id,
+            name: session.name.clone(),
+            state: state(&session.link),
+            home: home_of(session).map(|(_, name)| name),
+            workers: workers.into_iter().map(|(_, name)| name).collect(),
+            age_s,
+            instructions_received: all.iter().map(|session| session.instrs_received).sum(),
+            instructions_executed: all.iter().map(|session| session.instrs_executed).sum(),
+            held_bytes: all.iter().map(|session| session.backlog.held_bytes()).sum(),
         }
     }
 }

@@ -45,7 +45,6 @@ impl Core {
                 id: worker.info.id.clone(),
                 index,
                 secret: worker.secret.as_bytes().into(),
-                peer_secret: self.peer_secret.as_bytes().into(),
             },
         );
         match self.reconcile(index, connection, sessions) {

@@ -152,7 +152,7 @@ fn nonsense_on_the_wire_ends_that_connection_and_nothing_else() {
     // A first message that is too long for somebody who has not shown a token.
     let (stranger, heard) = dial(&io, server.tcp.address());
     let name = "x".repeat(100 << 10);
-    let hello = ToServer::Hello { token: b"", name, variables: vec![], workers: 0, resume: None };
+    let hello = ToServer::Hello { token: b"", name, variables: vec![], workers: 0, resume: None, pin: None };
     assert!(stranger.send(&encode(&hello)).is_err());
     assert!(heard.try_recv().is_err());
     client.stream(b"still");

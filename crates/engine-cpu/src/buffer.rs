@@ -46,4 +46,9 @@ impl Buffer for CpuBuffer {
         }
         Ok(HostTensor { ty, bytes })
     }
+    fn packed(&self) -> Option<&[u8]> {
+        // SAFETY: a packed layout's elements lie behind its first one, in storage that lives as long as this handle and
+        // that nobody writes while it is shared (BUFFER-1).
+        self.layout.is_packed().then(|| unsafe { std::slice::from_raw_parts(self.first(), self.layout.ty().bytes()) })
+    }
 }

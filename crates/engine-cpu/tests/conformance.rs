@@ -38,6 +38,12 @@ fn semantics() {
 }
 
 #[test]
+fn sharding() {
+    conformance::sharding(&mut engine(2));
+    conformance::sharded_positions(&mut engine(2));
+}
+
+#[test]
 fn everything_through_an_engine_that_finishes_late() {
     conformance::run_all(|| Late::new(engine(2), 7));
 }

@@ -13,6 +13,7 @@ mod fusion;
 mod gradient;
 mod plans;
 mod semantics;
+mod sharding;
 mod table;
 mod values;
 
@@ -20,12 +21,13 @@ pub use fusion::{fused_chains, fused_random_programs, fused_reductions};
 pub use gradient::check_gradients;
 pub use plans::{Built, Collector, Grouping, Outcome, PlanBuilder, run_plan, single_plan, start, upload, within};
 pub use semantics::semantics;
+pub use sharding::{sharded_positions, sharding};
 pub use table::{op_table, special_values_of_rows};
 pub use values::{SplitMix, make_input, make_values, special_values};
 
 use crate::engine::Engine;
 
-/// The whole suite.
+/// The whole suite, but for [`sharding`]: thousands of tiny runs that ask about ops more than about the engine.
 pub fn run_all<E: Engine>(make: impl Fn() -> E) {
     op_table(&mut make());
     special_values_of_rows(&mut make());

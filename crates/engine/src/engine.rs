@@ -18,6 +18,11 @@ pub trait Buffer: Clone + Send + Sync + 'static {
     fn bytes(&self) -> usize;
     /// A packed copy in ordinary memory. May be called from any thread; waits for the device if it must.
     fn read(&self) -> Result<HostTensor, Failure>;
+    /// The elements where they are, packed, where that is ordinary memory: spares a copy. They do not change while this
+    /// handle lives.
+    fn packed(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// Receives values as they are computed.

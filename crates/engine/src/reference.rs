@@ -170,6 +170,9 @@ impl Buffer for ReferenceBuffer {
     fn read(&self) -> Result<HostTensor, Failure> {
         Ok(self.0.tensor.clone())
     }
+    fn packed(&self) -> Option<&[u8]> {
+        Some(&self.0.tensor.bytes)
+    }
 }
 
 impl Engine for Reference {

@@ -35,3 +35,11 @@ fn semantics() {
 fn gradients() {
     within(LIMIT, conformance::check_gradients);
 }
+
+#[test]
+fn sharding() {
+    within(LIMIT, || {
+        conformance::sharding(&mut Reference::new());
+        conformance::sharded_positions(&mut Reference::new());
+    });
+}

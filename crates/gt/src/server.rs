@@ -141,6 +141,7 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
                 token: token.into_bytes(),
                 variables: config::session_variables(),
                 workers: options.workers,
+                pin: None,
                 timeout: options.timeout,
                 idle: gt_client::cut_idle,
             },

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::shard::{LocalCx, Strategy};
-use crate::{DType, Emit, GradCx, Grads, Op, OpError, Saves, Scalar, TensorType, Val};
+use crate::shard::Sharding;
+use crate::{DType, Emit, GradCx, Grads, Op, OpError, Saves, Scalar, TensorType};
 
 /// The types of an instruction's outputs.
 pub type Types = SmallVec<[TensorType; 1]>;
@@ -17,8 +17,9 @@ pub struct Cost {
     pub bytes: u64,
 }
 
-/// One op of the table. There are no default bodies: "not differentiable" is written out.
-pub trait Primitive {
+/// One op of the table. There are no default bodies: "not differentiable" is written out. How it is split over workers is
+/// the other half of what it answers ([`Sharding`]).
+pub trait Primitive: Sharding {
     /// The name in the text form.
     fn name(&self) -> &'static str;
     /// The types of the outputs, or what is wrong with the inputs.
@@ -29,17 +30,6 @@ pub trait Primitive {
     fn saves(&self, needs: u64) -> Saves;
     /// Emits the gradients of the inputs.
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError>;
-    /// Every legal way to split the instruction along one axis of a mesh, but for the one that is always legal: everything
-    /// replicated.
-    fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
-        let _ = (ins, outs);
-        Vec::new()
-    }
-    /// Emits what one worker does of it: `vals` are its parts of the inputs, and the parts of the outputs come back.
-    fn local(&self, cx: &LocalCx<'_>, vals: &[Val], e: &mut dyn Emit) -> Result<SmallVec<[Val; 2]>, OpError> {
-        let _ = (cx, vals, e);
-        Err(OpError::argument("not yet"))
-    }
     /// Flops and bytes.
     fn cost(&self, ins: &[TensorType], outs: &[TensorType]) -> Cost;
     /// Instances for the table tests, with elements of `dtype`; none where the op does not take it.

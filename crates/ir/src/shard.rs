@@ -4,7 +4,7 @@
 //! reduction) of what the workers hold.
 //! SHARD-2: borders are a function of extent, unit and count alone ([`bounds`]), so every worker knows everybody's part.
 //! SHARD-3: a strategy of an op is legal along any axis of a mesh, whatever is chosen along the others: what
-//! [`crate::Primitive::local`] makes depends on regions only.
+//! [`Sharding::local`] makes depends on regions only.
 
 use smallvec::SmallVec;
 
@@ -137,6 +137,24 @@ impl Part {
     pub fn local(&self) -> TensorType {
         self.ty.with_shape(self.region.size)
     }
+}
+
+/// What every op answers about being split. As [`crate::Primitive`] it has no default bodies: an op that cannot be split says
+/// so.
+pub trait Sharding {
+    /// How many tensors an instruction with so many inputs handles side by side, each by itself: one, but for ops that are
+    /// many instructions in one. With n of them input and output `i` belong to tensor `i % n`, and [`Sharding::shard`] is
+    /// asked about one tensor at a time.
+    fn beside(&self, ins: usize) -> usize;
+    /// Every legal way to split the instruction along one axis of a mesh, but for the one that is always legal: everything
+    /// replicated.
+    fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy>;
+    /// Emits what one worker does of it: `vals` are its parts of the inputs, and the parts of the outputs come back, each
+    /// made by an instruction of its own.
+    ///
+    /// # Errors
+    /// When the regions are such that no strategy allows them.
+    fn local(&self, cx: &LocalCx<'_>, vals: &[Val], e: &mut dyn Emit) -> Result<SmallVec<[Val; 2]>, OpError>;
 }
 
 /// What an op sees when it is asked for the part of one worker.

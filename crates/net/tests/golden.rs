@@ -7,7 +7,9 @@ use gt_net::protocol::*;
 fn the_wire_is_the_recorded_one() {
     let now = [
         Resume::SCHEMA,
+        Pin::SCHEMA,
         WorkerInfo::SCHEMA,
+        Peer::SCHEMA,
         Refusal::SCHEMA,
         ToServer::SCHEMA,
         FromServer::SCHEMA,

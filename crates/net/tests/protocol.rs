@@ -30,6 +30,10 @@ fn worker() -> WorkerInfo {
     }
 }
 
+fn peer(number: u32) -> Peer {
+    Peer { number, epoch: 2, worker: worker(), session: 11, secret: secret() }
+}
+
 fn secret() -> Box<[u8]> {
     Box::from(&b"secret"[..])
 }
@@ -38,7 +42,7 @@ fn to_server() -> Vec<ToServer<'static>> {
     let resume = Some(Resume { session: 7, secret: secret(), losses: 1 });
     let variables = vec![("GT_COMPILE".to_string(), "1".to_string())];
     vec![
-        ToServer::Hello { token: b"open", name: "train.py".into(), variables, workers: 2, resume },
+        ToServer::Hello { token: b"open", name: "train.py".into(), variables, workers: 2, resume, pin: Some(Pin { worker: 2, home: 9, secret: secret() }) },
         ToServer::Stream { seq: u64::MAX, instrs: 3, bytes: 1 << 40, message: b"for the worker" },
         ToServer::Observe { token: b"" },
         ToServer::Goodbye {},
@@ -85,13 +89,11 @@ fn from_worker() -> Vec<FromWorker<'static>> {
 fn to_worker() -> Vec<ToWorker<'static>> {
     let variables = vec![("A".to_string(), String::new())];
     vec![
-        ToWorker::Joined { id: "worker_0".into(), index: 0, secret: secret(), peer_secret: secret() },
+        ToWorker::Joined { id: "worker_0".into(), index: 0, secret: secret() },
         ToWorker::Refused { why: Refusal::Token {} },
         ToWorker::Open { session: 1, secret: secret(), variables, max_memory: 5, from: 6, lost: Some(failure()) },
         ToWorker::Stream { session: 1, seq: 2, message: b"as it came" },
         ToWorker::Close { session: 1 },
-        ToWorker::Move { session: 1, id: TensorId::new(1, 2), to: worker(), generation: 3 },
-        ToWorker::Expect { session: 1, id: TensorId::new(1, 2), generation: 3 },
     ]
 }
 
@@ -105,17 +107,21 @@ fn stream() -> Vec<StreamMessage<'static>> {
         StreamMessage::Synchronize { request: 1 },
         StreamMessage::Trim {},
         StreamMessage::Stats { request: 1 },
+        StreamMessage::Peers { own: 1, epoch: 4, peers: vec![peer(0), peer(3)] },
+        StreamMessage::Placed { window: b"w" },
+        StreamMessage::Abandon { from: 3, failure: failure() },
     ]
 }
 
 fn data_requests() -> Vec<DataRequest<'static>> {
-    let transfer = |value| DataRequest::Transfer { session: 1, id: TensorId(9), value, generation: 2 };
+    let transfer = |value, bytes| DataRequest::Transfer { id: TensorId(9), value, bytes };
     vec![
         DataRequest::Attach { session: 1, secret: b"s" },
         DataRequest::Upload { id: TensorId::new(3, 4) },
-        DataRequest::AttachPeer { peer_secret: b"p", generation: 2 },
-        transfer(Ok(TensorType::new(DType::I64, &[2, 0, 3]))),
-        transfer(Err(failure())),
+        DataRequest::AttachPeer { session: 1, secret: b"s", from: 2, epoch: 300 },
+        transfer(Ok(TensorType::new(DType::I64, &[2, 0, 3])), Some(b"")),
+        transfer(Ok(TensorType::new(DType::I64, &[2])), None),
+        transfer(Err(failure()), None),
         DataRequest::Echo { request: 1 },
         DataRequest::RecorderAt { core: 3 },
     ]

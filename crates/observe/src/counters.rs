@@ -60,6 +60,12 @@ counters! {
     bytes_in,
     /// Bytes read.
     bytes_out,
+    /// Values sent to other workers.
+    transfers,
+    /// Bytes of those.
+    moved_bytes_out,
+    /// Bytes of values that came from other workers.
+    moved_bytes_in,
     /// Arithmetic operations of the plans that ran.
     flops,
     /// Nanoseconds spent running plans.

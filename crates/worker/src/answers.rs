@@ -7,7 +7,7 @@
 //! ANSWER-3: no lock is held while an answer is given.
 
 use gt_engine::Buffer;
-use gt_ir::{HostTensor, TensorId};
+use gt_ir::{HostTensor, TensorId, TensorType};
 
 use crate::ReadError;
 use crate::table::{Table, TableState};
@@ -15,18 +15,29 @@ use crate::waits::Awaited;
 
 /// What is done with a value once it is there.
 pub type ReadThen = Box<dyn FnOnce(Result<HostTensor, ReadError>) + Send>;
+/// A value on its way to another worker: where it is, or a copy.
+pub struct Departing {
+    /// What it is.
+    pub ty: TensorType,
+    /// Its elements, packed.
+    pub bytes: Box<dyn AsRef<[u8]> + Send + Sync>,
+}
+/// What is done with a value that goes elsewhere.
+pub type MoveThen = Box<dyn FnOnce(Result<Departing, ReadError>) + Send>;
 /// What is done once everything sent before has run.
 pub type DoneThen = Box<dyn FnOnce(Result<(), ReadError>) + Send>;
 
 /// Word that somebody left.
 pub(crate) enum Pending {
-    Value { id: TensorId, sent: u64, raises: bool, then: ReadThen },
+    Value { id: TensorId, sent: u64, then: ReadThen },
+    Move { id: TensorId, sent: u64, then: MoveThen },
     Done { sent: u64, then: DoneThen },
 }
 
 /// What is to be said to whom, and not yet copied.
 pub(crate) enum Answer<B> {
     Value { id: TensorId, found: Result<B, ReadError>, then: ReadThen },
+    Move { id: TensorId, found: Result<B, ReadError>, then: MoveThen },
     Done { result: Result<(), ReadError>, then: DoneThen },
 }
 
@@ -39,16 +50,20 @@ enum Settled<B> {
 impl Pending {
     fn awaited(&self) -> Awaited {
         match *self {
-            Pending::Value { id, sent, .. } => Awaited::Value(id, sent),
+            Pending::Value { id, sent, .. } | Pending::Move { id, sent, .. } => Awaited::Value(id, sent),
             Pending::Done { sent, .. } => Awaited::Done(sent),
         }
     }
 
     fn settle<B: Buffer>(self, state: &mut TableState<B>, worker: &str) -> Settled<B> {
         match self {
-            Pending::Value { id, sent, raises, then } => match state.look_for(id, sent, raises, worker) {
+            Pending::Value { id, sent, then } => match state.look_for(id, sent, true, worker) {
                 Some(found) => Settled::Answer(Answer::Value { id, found, then }),
-                None => Settled::Pending(Pending::Value { id, sent, raises, then }),
+                None => Settled::Pending(Pending::Value { id, sent, then }),
+            },
+            Pending::Move { id, sent, then } => match state.look_for(id, sent, false, worker) {
+                Some(found) => Settled::Answer(Answer::Move { id, found, then }),
+                None => Settled::Pending(Pending::Move { id, sent, then }),
             },
             Pending::Done { sent, then } => match state.look_if_done(sent) {
                 Some(result) => Settled::Answer(Answer::Done { result, then }),

@@ -128,8 +128,8 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
     fn leave(&self, pending: Pending) {
         let counters = &self.session.counters;
         match &pending {
-            Pending::Value { raises: true, .. } => Counters::add(&counters.round_trips, 1),
-            Pending::Value { raises: false, .. } => {}
+            Pending::Value { .. } => Counters::add(&counters.round_trips, 1),
+            Pending::Move { .. } => {}
             Pending::Done { .. } => Counters::add(&counters.syncs, 1),
         }
         self.session.leave(pending);

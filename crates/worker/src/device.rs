@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gt_engine::{Buffer, Engine};
+use gt_ir::Window;
+use gt_observe::Counters;
 use gt_plan::{Canonicalizer, PlanCache};
 
 use crate::WorkerConfig;
@@ -75,9 +77,12 @@ impl<E: Engine> Device<E> {
     }
 
     fn message(&mut self, session: Arc<Session<E::Buffer>>, queued: Queued) {
-        let Queued { message, lost, credits, .. } = queued;
+        let Queued { message, lost, credits, is_arrival, .. } = queued;
         match message {
-            Message::Window(window) => self.window(session, window, lost, credits),
+            Message::Window(window) => {
+                count(&session, &window, is_arrival);
+                self.window(session, window, lost, credits);
+            }
             Message::Poison(id, failure) => {
                 session.poison(id, failure);
                 let last_of = Some(Finished { credits, ..Finished::default() });
@@ -172,5 +177,21 @@ impl<E: Engine> Device<E> {
             }
         }
         pending
+    }
+}
+
+/// Counts what was received.
+fn count<B: Buffer>(session: &Session<B>, window: &Window, is_arrival: bool) {
+    let counters = &session.counters;
+    let bytes: usize = window.uploads.iter().map(|payload| payload.bytes.len()).sum();
+    if is_arrival {
+        return Counters::add(&counters.moved_bytes_in, bytes as u64);
+    }
+    Counters::add(&counters.windows, 1);
+    Counters::add(&counters.total_instructions, window.instrs.len() as u64);
+    Counters::add(&counters.idle_cuts, window.eager as u64);
+    Counters::add(&counters.bytes_in, bytes as u64);
+    if let Some(journal) = &session.journal {
+        journal.received(window);
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Queued {
     named_bytes: usize,
     pub(crate) lost: Vec<Lost>,
     pub(crate) credits: Credits,
+    /// It is a value of another worker, not a window of the client.
+    pub(crate) is_arrival: bool,
 }
 
 impl Queued {
@@ -70,7 +72,13 @@ impl Queued {
             }
             credits.bytes = credits.bytes.saturating_add(stated_bytes);
         }
-        Queued { message, missing, named_bytes, lost: Vec::new(), credits }
+        Queued { message, missing, named_bytes, lost: Vec::new(), credits, is_arrival: false }
+    }
+
+    /// A value of another worker, supplied under its own name.
+    pub(crate) fn arrival(window: Window, id: TensorId) -> Self {
+        let queued = Queued::new(Message::Window(window), vec![(0, id)]);
+        Queued { credits: Credits::default(), is_arrival: true, ..queued }
     }
 
     /// The window, if it is one, with what it waits for.

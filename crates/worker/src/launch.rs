@@ -34,15 +34,6 @@ impl<E: Engine> Device<E> {
         mut lost: Vec<Lost>,
         credits: Credits,
     ) {
-        let counters = &session.counters;
-        Counters::add(&counters.windows, 1);
-        Counters::add(&counters.total_instructions, window.instrs.len() as u64);
-        Counters::add(&counters.idle_cuts, window.eager as u64);
-        let bytes: usize = window.uploads.iter().map(|payload| payload.bytes.len()).sum();
-        Counters::add(&counters.bytes_in, bytes as u64);
-        if let Some(journal) = &session.journal {
-            journal.received(&window);
-        }
         if session.bereft.load(Relaxed) {
             self.take_out_bereft(&session, &mut window, &mut lost);
         }
@@ -82,9 +73,10 @@ impl<E: Engine> Device<E> {
             return refuse::poison_instr(session, instr, failure);
         }
         let mut placed = (**failure).clone();
-        placed.op = instr.op.display_name().to_string();
-        placed.site = instr.site;
+        // What failed on another worker says so itself.
         if placed.worker.is_empty() {
+            placed.op = instr.op.display_name().to_string();
+            placed.site = instr.site;
             placed.worker = session.worker.name.clone();
         }
         session.report(&placed);

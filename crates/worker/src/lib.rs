@@ -41,7 +41,7 @@ mod table;
 mod turns;
 mod waits;
 
-pub use answers::{DoneThen, ReadThen};
+pub use answers::{Departing, DoneThen, MoveThen, ReadThen};
 pub use config::{CompilePolicy, SessionConfig, SiteNames, WorkerConfig};
 pub use error::{Interrupted, Oversupplied, ReadError};
 pub use gt_engine::Memory;

@@ -8,7 +8,7 @@ use gt_ir::{
     Bytes, Failure, HostTensor, Ins, Instr, Op, Payload, Scalars, ScopeId, SiteId, TensorId, TensorType, Window,
 };
 
-use crate::answers::{DoneThen, Pending, ReadThen};
+use crate::answers::{DoneThen, MoveThen, Pending, ReadThen};
 use crate::attached::SessionPort;
 use crate::inbox::{Message, Missing, Queued};
 use crate::queue::Signals;
@@ -87,32 +87,20 @@ impl SessionHandle {
     /// Defines a value that comes from elsewhere, in stream order: windows sent later may use it. `site` is the line that
     /// made it there. Takes credits, but does not wait for them: whoever moves values is not who recorded them.
     pub fn insert(&self, id: TensorId, ty: TensorType, site: SiteId, bytes: Bytes) {
-        self.define(id, ty, site, vec![Payload { instr: 0, bytes }], Vec::new());
+        let window = Window { uploads: vec![Payload { instr: 0, bytes }], ..upload(id, ty, site) };
+        self.inner.port.post(Queued::new(Message::Window(window), Vec::new()));
     }
 
-    /// Defines a value that will be [supplied](SessionHandle::supply), or fail; what is sent later waits for it.
+    /// Defines a value of another worker that will be [supplied](SessionHandle::supply), or fail; what is sent later waits
+    /// for it. Takes no credits: whoever sends it has no part in them.
     pub fn expect(&self, id: TensorId, ty: TensorType, site: SiteId) {
-        self.define(id, ty, site, Vec::new(), vec![(0, id)]);
+        self.inner.port.post(Queued::arrival(upload(id, ty, site), id));
     }
 
     /// Defines a value that failed elsewhere, in stream order, of which not even the type is known: what is sent later fails
     /// where it depends on it.
     pub fn poison(&self, id: TensorId, failure: Failure) {
         self.inner.port.post(Queued::new(Message::Poison(id, Arc::new(failure)), Vec::new()));
-    }
-
-    fn define(&self, id: TensorId, ty: TensorType, site: SiteId, uploads: Vec<Payload>, missing: Vec<Missing>) {
-        // An upload in all but name: planned, charged and poisoned like one.
-        let instr = Instr {
-            op: Op::Upload(Box::new(Upload { dtype: ty.dtype, shape: ty.shape })),
-            outs: std::iter::once(id).collect(),
-            ins: Ins::new(),
-            scalars: Scalars::new(),
-            scope: ScopeId::default(),
-            site,
-        };
-        let window = Window { instrs: vec![instr], uploads, ..Window::default() };
-        self.inner.port.post(Queued::new(Message::Window(window), missing));
     }
 
     /// Whether a send would wait for credits just now.
@@ -137,13 +125,14 @@ impl SessionHandle {
     /// It is called on this thread before this returns if a small value is there already; on the thread that publishes
     /// it if a small one comes later; on a thread of its own for a large one. It must be quick and must not wait.
     pub fn read_then(&self, id: TensorId, sent_before: u64, then: ReadThen) {
-        self.inner.port.leave(Pending::Value { id, sent: sent_before, raises: true, then });
+        self.inner.port.leave(Pending::Value { id, sent: sent_before, then });
     }
 
-    /// As [`SessionHandle::read_then`], for somebody who is not the user: skipped writes stay to be raised, and it is no
-    /// round trip.
-    pub fn copy_then(&self, id: TensorId, sent_before: u64, then: ReadThen) {
-        self.inner.port.leave(Pending::Value { id, sent: sent_before, raises: false, then });
+    /// As [`SessionHandle::read_then`], for a value that goes to another worker: skipped writes stay to be raised, it is no
+    /// round trip, and what lies packed in ordinary memory is not copied, however large it is. Whatever becomes of its name
+    /// afterwards, it stays as it is for as long as `then` holds it.
+    pub fn move_then(&self, id: TensorId, sent_before: u64, then: MoveThen) {
+        self.inner.port.leave(Pending::Move { id, sent: sent_before, then });
     }
 
     /// Waits until everything sent so far has run. Raises the failure of a skipped write, once.
@@ -208,4 +197,17 @@ impl SessionHandle {
     pub fn close(&self) {
         self.inner.port.close();
     }
+}
+
+/// A value from elsewhere is an upload in all but name: planned, charged and poisoned like one.
+fn upload(id: TensorId, ty: TensorType, site: SiteId) -> Window {
+    let instr = Instr {
+        op: Op::Upload(Box::new(Upload { dtype: ty.dtype, shape: ty.shape })),
+        outs: std::iter::once(id).collect(),
+        ins: Ins::new(),
+        scalars: Scalars::new(),
+        scope: ScopeId::default(),
+        site,
+    };
+    Window { instrs: vec![instr], ..Window::default() }
 }

@@ -47,6 +47,9 @@ impl Totals {
             syncs: counts.syncs,
             bytes_in: counts.bytes_in,
             bytes_out: counts.bytes_out,
+            transfers: counts.transfers,
+            moved_bytes_out: counts.moved_bytes_out,
+            moved_bytes_in: counts.moved_bytes_in,
             live_bytes: memory.live_bytes,
             peak_bytes: memory.peak_bytes,
             cached_bytes: memory.cached_bytes,
@@ -111,6 +114,12 @@ pub struct WorkerStats {
     pub bytes_in: u64,
     /// Bytes read.
     pub bytes_out: u64,
+    /// Values sent to other workers.
+    pub transfers: u64,
+    /// Bytes of those.
+    pub moved_bytes_out: u64,
+    /// Bytes of values that came from other workers.
+    pub moved_bytes_in: u64,
     /// Bytes in buffers that someone holds.
     pub live_bytes: u64,
     /// The most there ever were.

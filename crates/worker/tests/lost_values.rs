@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use gt_engine::{Late, Reference};
-use gt_ir::{Failure, FailureKind, TensorId};
-use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId};
+use gt_worker::{Departing, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use support::*;
 
 fn bereft(worker: &WorkerHandle) -> SessionHandle {
@@ -79,8 +79,9 @@ fn a_copy_for_somebody_else_raises_nothing() {
         let lines = ["%10 = fill() dtype=f32 shape=[2] $ 3.0", "%11 = unary(%2) kind=neg", "%12 = write(%10, %11)"];
         session.send(window(&lines, &[], &[]), &never).unwrap();
         let (answer, answered) = channel();
-        session.copy_then(TensorId(12), session.sent(), Box::new(move |value| answer.send(value).unwrap()));
-        assert_eq!(floats(&answered.recv().unwrap().unwrap()), [3.0, 3.0]);
+        session.move_then(TensorId(12), session.sent(), Box::new(move |value| answer.send(value).unwrap()));
+        let Departing { ty, bytes } = answered.recv().unwrap().unwrap();
+        assert_eq!(floats(&HostTensor { ty, bytes: (*bytes).as_ref().to_vec() }), [3.0, 3.0]);
         let skipped = session.synchronize(&never);
         assert!(matches!(skipped, Err(ReadError::Failed(failure)) if failure.kind == FailureKind::WorkerLost));
         assert_eq!(session.stats().round_trips, 0);

@@ -55,6 +55,7 @@ impl Server {
             token: Vec::new(),
             variables: Vec::new(),
             workers: 0,
+            pin: None,
             timeout: PATIENCE,
             idle: || false,
         };

@@ -5,8 +5,8 @@ mod support;
 
 use std::time::Duration;
 
-use gt_ir::{FailureKind, TensorId, Window};
-use gt_net::protocol::{DataRequest, Refusal, StreamMessage, ToWorker, WorkerInfo, encode};
+use gt_ir::{TensorId, Window};
+use gt_net::protocol::{DataRequest, Refusal, StreamMessage, ToWorker, encode};
 use gt_net::{Address, ClientTls, Secret};
 use gt_worker::serve::{ServeError, Service};
 use serving::*;
@@ -154,7 +154,7 @@ fn a_client_without_the_secret_gets_nothing() {
         };
         assert!(refused(&[DataRequest::Attach { session: 1, secret: b"no" }]).contains("secret"));
         assert!(refused(&[DataRequest::Attach { session: 1, secret: &SECRET[1..] }]).contains("secret"));
-        assert!(refused(&[DataRequest::AttachPeer { peer_secret: SECRET, generation: 0 }]).contains("secret"));
+        assert!(refused(&[DataRequest::AttachPeer { session: 1, secret: b"no", from: 0, epoch: 0 }]).contains("secret"));
         assert!(refused(&[DataRequest::Upload { id: TensorId(1) }]).contains("first message"));
         assert!(refused(&[DataRequest::Echo { request: 1 }]).contains("first message"));
         let attach = || DataRequest::Attach { session: 1, secret: SECRET };
@@ -299,67 +299,6 @@ fn a_client_that_vanishes_in_an_upload_can_come_back() {
         let client = stage.attach(1);
         client.upload(1, bytes_of(&values));
         assert_eq!(client.floats(7), vec![-1.5; 1 << 20]);
-    });
-}
-
-#[test]
-fn values_move_from_worker_to_worker() {
-    within_time(|| {
-        let (from, to) = (Stage::new(), Stage::new());
-        for stage in [&from, &to] {
-            stage.control.open(9);
-        }
-        let client = to.attach(9);
-        let target: WorkerInfo = to.service.info().clone();
-        let go = |id: u64, generation: u64| {
-            from.control.tell(&ToWorker::Move { session: 9, id: TensorId(id), to: target.clone(), generation });
-        };
-        let expect = |id: u64, generation: u64| {
-            to.control.tell(&ToWorker::Expect { session: 9, id: TensorId(id), generation });
-        };
-        let lines = [
-            "%1 = fill() dtype=f32 shape=[100000] $ 2.5",
-            "%2 = fill() dtype=f32 shape=[2] $ 4.0",
-            "%3 = fill() dtype=f32 shape=[0] $ 4.0",
-        ];
-        from.control.send(9, 0, &window(&lines, &[], &[]));
-        // Once expected first, once sent first.
-        expect(1, 3);
-        to.control.send(9, 0, &window(&["%50 = unary(%1) kind=neg"], &[1], &[]));
-        to.control.read(9, 1, 1, 50);
-        assert!(client.line.is_silent());
-        go(1, 3);
-        assert_eq!(client.floats(1), vec![-2.5; 100_000]);
-        go(2, 3);
-        go(3, 3);
-        // What is not there moves as the failure it is, and fails only what needs it.
-        go(77, 3);
-        [2, 3, 77].iter().for_each(|&id| expect(id, 3));
-        let lines = ["%60 = unary(%2) kind=neg", "%61 = unary(%77) kind=neg", "%62 = unary(%3) kind=neg"];
-        to.control.send(9, 2, &window(&lines, &[], &[]));
-        for (seq, request, id) in [(3, 2, 60), (4, 3, 61), (5, 4, 62)] {
-            to.control.read(9, seq, request, id);
-        }
-        let mut answers = [client.answer(), client.answer(), client.answer()];
-        answers.sort_by_key(|(request, _)| *request);
-        assert!(matches!(&answers[0], (2, Answer::Value(v)) if floats(v) == [-4.0, -4.0]), "{answers:?}");
-        assert!(matches!(&answers[1], (3, Answer::Failed(f)) if f.kind == FailureKind::Internal), "{answers:?}");
-        assert!(matches!(&answers[2], (4, Answer::Value(v)) if v.bytes.is_empty()), "{answers:?}");
-        // Nor does anybody wait for the value of a session that is not there any more.
-        to.control.open(8);
-        wait_until(|| to.service.sessions() == [8, 9]);
-        from.control.tell(&ToWorker::Move { session: 8, id: TensorId(1), to: target.clone(), generation: 3 });
-        to.control.tell(&ToWorker::Expect { session: 8, id: TensorId(1), generation: 3 });
-        to.control.read(8, 0, 1, 1);
-        assert_eq!(to.attach(8).failure(1).kind, FailureKind::WorkerLost);
-        // An older generation is not taken; the newer one is.
-        expect(2, 5);
-        to.control.send(9, 6, &window(&["%70 = unary(%2) kind=neg"], &[], &[]));
-        to.control.read(9, 7, 5, 70);
-        go(2, 4);
-        assert!(client.line.is_silent());
-        go(2, 5);
-        assert_eq!(client.floats(5), [-4.0, -4.0]);
     });
 }
 

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
-use gt_net::protocol::{DataRequest, StreamMessage, encode};
+use gt_net::protocol::{DataRequest, Pin, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
@@ -45,6 +45,7 @@ const SAY_AFTER: Duration = Duration::from_secs(2);
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 /// How a session with a server is opened.
+#[derive(Clone)]
 pub struct Options {
     /// Who it is, for people.
     pub name: String,
@@ -54,6 +55,8 @@ pub struct Options {
     pub variables: Vec<(String, String)>,
     /// How many workers it wants at most; 0 for all.
     pub workers: u32,
+    /// Where it has to live, if it belongs to another session of the same client.
+    pub pin: Option<Pin>,
     /// How long opening may take.
     pub timeout: Duration,
     /// Called by the link's thread while the worker has nothing to do: cuts lanes that rest, says whether some still record.

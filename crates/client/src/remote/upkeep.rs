@@ -40,6 +40,7 @@ pub(super) fn say_hello(
         variables: shared.options.variables.clone(),
         workers: shared.options.workers,
         resume,
+        pin: shared.options.pin.clone(),
     };
     {
         // Before the answer can come.

@@ -61,6 +61,7 @@ impl Server {
             token: b"open".to_vec(),
             variables: Vec::new(),
             workers: 0,
+            pin: None,
             timeout: Duration::from_secs(2),
             idle: || false,
         };

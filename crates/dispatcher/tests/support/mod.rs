@@ -96,7 +96,7 @@ pub struct FakeClient {
 
 pub fn hello(token: &[u8], resume: Option<Resume>) -> ToServer<'_> {
     let variables = vec![("GT_SEED".to_string(), "7".to_string())];
-    ToServer::Hello { token, name: "a test".to_string(), variables, workers: 0, resume }
+    ToServer::Hello { token, name: "a test".to_string(), variables, workers: 0, resume, pin: None }
 }
 
 impl FakeClient {

@@ -219,16 +219,17 @@ impl Parts {
 }
 
 /// (batch, query heads, key heads, queries, keys, width, width of values, causal, masked)
-const CASES: [(usize, usize, usize, usize, usize, usize, usize, bool, bool); 6] = [
+const CASES: [(usize, usize, usize, usize, usize, usize, usize, bool, bool); 7] = [
     (2, 4, 2, 5, 5, 3, 3, true, false),
     (1, 2, 2, 3, 7, 4, 2, false, false),
     (2, 3, 1, 4, 6, 5, 5, false, true),
     (1, 2, 1, 70, 70, 4, 4, true, false),
     (1, 1, 1, 3, 2, 2, 2, true, true),
     (0, 2, 1, 3, 3, 2, 2, false, false),
+    (3, 6, 3, 2, 3, 2, 2, false, true),
 ];
 
-/// The inputs of a sample; masks are the same for all batches.
+/// The inputs of a sample; masks are the same for all batches, or each batch of three has its own.
 fn sample_ins(dtype: DType, case: usize) -> Vec<SampleIn> {
     let (b, h, g, t, s, d, e, _, masked) = CASES[case];
     let mut ins = vec![
@@ -237,7 +238,8 @@ fn sample_ins(dtype: DType, case: usize) -> Vec<SampleIn> {
         input(dtype, &[b, g, s, e], Domain::Any),
     ];
     if masked {
-        ins.push(input(dtype, &[h, t, s], Domain::Any));
+        let shape: &[usize] = if b == 3 { &[b, h, t, s] } else { &[h, t, s] };
+        ins.push(input(dtype, shape, Domain::Any));
     }
     ins
 }

@@ -41,6 +41,8 @@ choice! {
         Length = "length",
         /// A position along an axis.
         Position = "position",
+        /// A position along an axis at which slices are read or written.
+        Index = "index",
     }
 }
 
@@ -65,7 +67,7 @@ impl Complaint {
                 "The factorization could not be completed because the input is not positive-definite."
             }
             Complaint::Range => "range of the histogram is not finite",
-            Complaint::Position => "an index is out of bounds",
+            Complaint::Position | Complaint::Index => "an index is out of bounds",
             Complaint::Length => "a length is larger than the sequence",
         }
     }
@@ -73,7 +75,7 @@ impl Complaint {
     /// Whose fault it is: the user's, one way or the other.
     pub fn kind(self) -> FailureKind {
         match self {
-            Complaint::ClassOutOfBounds => FailureKind::Index,
+            Complaint::ClassOutOfBounds | Complaint::Index => FailureKind::Index,
             Complaint::ZeroDivision
             | Complaint::Bernoulli
             | Complaint::Weight

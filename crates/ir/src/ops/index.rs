@@ -107,8 +107,14 @@ impl Primitive for Take {
         Cost { flops: 0, bytes: moved_bytes([ins[1], outs[0], outs[0]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
-        let cases: &[(&[usize], &[usize], u8)] =
-            &[(&[5, 3], &[4], 0), (&[5, 3], &[2, 3], 0), (&[3, 5], &[2], 1), (&[2, 5, 3], &[], 1), (&[5], &[0], 0)];
+        let cases: &[(&[usize], &[usize], u8)] = &[
+            (&[5, 3], &[4], 0),
+            (&[5, 3], &[2, 3], 0),
+            (&[3, 5], &[2], 1),
+            (&[2, 5, 3], &[], 1),
+            (&[5], &[0], 0),
+            (&[4, 7, 3], &[5, 2], 1),
+        ];
         cases
             .iter()
             .map(|(x, i, axis)| {
@@ -180,10 +186,14 @@ impl Primitive for Put {
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
         // With `set` the indices must differ for the gradient to be defined: one index, or none.
-        let set: &[(&[usize], &[usize], &[usize], u8)] =
-            &[(&[5, 3], &[1], &[1, 3], 0), (&[2, 5, 3], &[], &[2, 3], 1), (&[5], &[0], &[0], 0)];
+        let set: &[(&[usize], &[usize], &[usize], u8)] = &[
+            (&[5, 3], &[1], &[1, 3], 0),
+            (&[2, 5, 3], &[], &[2, 3], 1),
+            (&[5], &[0], &[0], 0),
+            (&[4, 7, 3], &[1], &[4, 1, 3], 1),
+        ];
         let add: &[(&[usize], &[usize], &[usize], u8)] =
-            &[(&[5, 3], &[4], &[4, 3], 0), (&[3, 5], &[2, 2], &[3, 2, 2], 1)];
+            &[(&[5, 3], &[4], &[4, 3], 0), (&[3, 5], &[2, 2], &[3, 2, 2], 1), (&[4, 7, 3], &[5], &[4, 5, 3], 1)];
         for (mode, cases) in [(PutMode::Set, set), (PutMode::Add, add)] {
             if mode == PutMode::Add && dtype == DType::Bool {
                 continue;
@@ -240,8 +250,13 @@ impl Primitive for Gather {
         Cost { flops: 0, bytes: moved_bytes([ins[1], outs[0], outs[0]].iter()) }
     }
     fn samples(dtype: DType) -> Vec<Sample> {
-        let cases: &[(&[usize], &[usize], u8)] =
-            &[(&[5, 3], &[4, 3], 0), (&[5, 3], &[2, 2], 1), (&[2, 3, 4], &[2, 6, 4], 1), (&[5], &[0], 0)];
+        let cases: &[(&[usize], &[usize], u8)] = &[
+            (&[5, 3], &[4, 3], 0),
+            (&[5, 3], &[2, 2], 1),
+            (&[2, 3, 4], &[2, 6, 4], 1),
+            (&[5], &[0], 0),
+            (&[5, 7], &[5, 1], 1),
+        ];
         cases
             .iter()
             .map(|(x, i, axis)| {
@@ -321,10 +336,14 @@ impl Primitive for Scatter {
     }
     fn samples(dtype: DType) -> Vec<Sample> {
         let mut out = Vec::new();
-        let set: &[(&[usize], &[usize], &[usize], u8)] =
-            &[(&[5, 3], &[1, 3], &[1, 3], 0), (&[2, 5], &[2, 1], &[2, 4], 1), (&[5], &[0], &[0], 0)];
+        let set: &[(&[usize], &[usize], &[usize], u8)] = &[
+            (&[5, 3], &[1, 3], &[1, 3], 0),
+            (&[2, 5], &[2, 1], &[2, 4], 1),
+            (&[5], &[0], &[0], 0),
+            (&[5, 7], &[5, 1], &[5, 1], 1),
+        ];
         let add: &[(&[usize], &[usize], &[usize], u8)] =
-            &[(&[5, 3], &[4, 3], &[4, 3], 0), (&[3, 5], &[2, 7], &[3, 7], 1)];
+            &[(&[5, 3], &[4, 3], &[4, 3], 0), (&[3, 5], &[2, 7], &[3, 7], 1), (&[5, 7], &[5, 3], &[5, 3], 1)];
         for (mode, cases) in [(PutMode::Set, set), (PutMode::Add, add)] {
             if mode == PutMode::Add && dtype == DType::Bool {
                 continue;

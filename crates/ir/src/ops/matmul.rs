@@ -121,6 +121,7 @@ impl Primitive for Matmul {
             (&[0, 3], &[3, 2]),
             (&[17, 33], &[33, 19]),
             (&[1, 70], &[70, 9]),
+            (&[5, 1, 4, 3], &[1, 3, 3, 4]),
         ];
         let mut samples = Vec::new();
         for (a, b) in pairs {

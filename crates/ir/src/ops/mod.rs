@@ -10,6 +10,7 @@ mod matmul;
 mod movement;
 mod reduce;
 mod scan;
+mod sharding;
 mod sort;
 mod update;
 mod view;

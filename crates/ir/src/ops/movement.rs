@@ -134,8 +134,13 @@ impl Primitive for Pad {
         elementwise_cost(ins, outs, 0)
     }
     fn samples(dtype: DType) -> Vec<Sample> {
-        let cases: &[(&[usize], &[usize], &[usize])] =
-            &[(&[3], &[1], &[2]), (&[2, 3], &[0, 2], &[1, 0]), (&[0, 2], &[1, 0], &[1, 0]), (&[], &[], &[])];
+        let cases: &[(&[usize], &[usize], &[usize])] = &[
+            (&[3], &[1], &[2]),
+            (&[2, 3], &[0, 2], &[1, 0]),
+            (&[0, 2], &[1, 0], &[1, 0]),
+            (&[], &[], &[]),
+            (&[5, 3], &[0, 1], &[0, 1]),
+        ];
         cases
             .iter()
             .map(|(s, l, h)| {
@@ -207,6 +212,7 @@ impl Primitive for Concat {
             Sample::new(Concat { axis: 1 }, &[x(&[2, 3]), x(&[2, 1])]),
             Sample::new(Concat { axis: 1 }, &[x(&[2, 1, 3]), x(&[2, 2, 3]), x(&[2, 4, 3]), x(&[2, 1, 3])]),
             Sample::new(Concat { axis: 0 }, &[x(&[4])]),
+            Sample::new(Concat { axis: 1 }, &[x(&[5, 2]), x(&[5, 3])]),
         ]
     }
 }

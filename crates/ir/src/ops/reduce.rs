@@ -52,6 +52,28 @@ impl Reduce {
     pub const LANES: usize = 16;
 }
 
+impl ReduceKind {
+    /// What changes nothing: the reduction of no elements.
+    pub fn identity(self, dtype: DType) -> Scalar {
+        let (low, high) = match dtype {
+            DType::Bool => (Scalar::Bool(false), Scalar::Bool(true)),
+            DType::U8 => (Scalar::I64(0), Scalar::I64(u8::MAX as i64)),
+            DType::I8 => (Scalar::I64(i8::MIN as i64), Scalar::I64(i8::MAX as i64)),
+            DType::I32 => (Scalar::I64(i32::MIN as i64), Scalar::I64(i32::MAX as i64)),
+            DType::I64 => (Scalar::I64(i64::MIN), Scalar::I64(i64::MAX)),
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+                (Scalar::F64(f64::NEG_INFINITY), Scalar::F64(f64::INFINITY))
+            }
+        };
+        match self {
+            ReduceKind::Sum => Scalar::I64(0),
+            ReduceKind::Prod => Scalar::I64(1),
+            ReduceKind::Max => low,
+            ReduceKind::Min => high,
+        }
+    }
+}
+
 /// The extents after `axes` are reduced.
 fn reduced(shape: &Shape, axes: AxisSet, keepdim: bool) -> Shape {
     let mut out = Shape::default();

@@ -21,21 +21,23 @@ messages! {
         },
         /// The first message of another worker.
         3 => AttachPeer {
-            /// What the server gave to all of the group.
-            peer_secret: &'a [u8],
-            /// Of the group.
-            generation: u64,
-        },
-        /// A value that moves, as the body.
-        4 => Transfer {
-            /// Whose.
+            /// The session that its values are for.
             session: u64,
-            /// Which.
+            /// That they are of the same client.
+            secret: &'a [u8],
+            /// The client's number for the worker that speaks.
+            from: u32,
+            /// As [`super::Peer::epoch`], of that worker.
+            epoch: u64,
+        },
+        /// A value that moves; its bytes are here, or the body.
+        4 => Transfer {
+            /// The name under which it is waited for.
             id: TensorId,
             /// What it is, or why it does not come.
             value: Result<TensorType, Failure>,
-            /// Of the group.
-            generation: u64,
+            /// Its bytes, if they are not the body.
+            bytes: Option<&'a [u8]>,
         },
         /// Wants an echo of the body, for `gt bench net`.
         5 => Echo {

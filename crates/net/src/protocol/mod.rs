@@ -21,7 +21,7 @@ mod wire;
 mod worker;
 
 pub use data::{DataReply, DataRequest, ReadAnswer};
-pub use session::{FromServer, Refusal, Resume, ToServer, WorkerInfo};
-pub use stream::StreamMessage;
+pub use session::{FromServer, Pin, Refusal, Resume, ToServer, WorkerInfo};
+pub use stream::{Peer, StreamMessage};
 pub use wire::{Wire, decode, encode};
 pub use worker::{FromWorker, ToWorker};

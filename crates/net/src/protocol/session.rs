@@ -15,6 +15,18 @@ record! {
 }
 
 record! {
+    /// What a session says that belongs to another one of the same client and lives on one worker of its choice.
+    pub struct Pin {
+        /// Where it lives, and nowhere else.
+        pub worker: u32,
+        /// The session it belongs to: it ends with that one, and counts with it.
+        pub home: u64,
+        /// That this is the client's too.
+        pub secret: Box<[u8]>,
+    }
+}
+
+record! {
     /// A worker, as a client needs to know it.
     pub struct WorkerInfo {
         /// Its place among the server's workers.
@@ -87,6 +99,8 @@ messages! {
             workers: u32,
             /// The session to go on with.
             resume: Option<Resume>,
+            /// Where a new one has to live, if it is one of several of its client's.
+            pin: Option<Pin>,
         },
         /// The next message of the session's stream; see [`super::StreamMessage`].
         2 => Stream {

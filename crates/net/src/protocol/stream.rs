@@ -1,8 +1,25 @@
 //! What a client says to its worker; the server passes it on unread.
 
-use gt_ir::TensorId;
+use gt_ir::{Failure, TensorId};
 
-use super::wire::messages;
+use super::session::WorkerInfo;
+use super::wire::{messages, record};
+
+record! {
+    /// Another worker of the client, and its session there.
+    pub struct Peer {
+        /// The client's number for it.
+        pub number: u32,
+        /// Counts up when what lived there was lost: values of an older one are not taken.
+        pub epoch: u64,
+        /// How it is reached.
+        pub worker: WorkerInfo,
+        /// The client's session there.
+        pub session: u64,
+        /// What lets values in.
+        pub secret: Box<[u8]>,
+    }
+}
 
 messages! {
     /// A message of a session's stream, in order.
@@ -53,6 +70,27 @@ messages! {
         8 => Stats {
             /// The answer's name.
             request: u64,
+        },
+        /// Where the worker stands among those of its client. Before the first placed window, and again when it changes.
+        9 => Peers {
+            /// The client's number for the worker.
+            own: u32,
+            /// As [`Peer::epoch`], of the worker itself.
+            epoch: u64,
+            /// The others.
+            peers: Vec<Peer>,
+        },
+        /// A window for several workers, the same for all of them; each does its part.
+        10 => Placed {
+            /// Its binary form. Uploads without a payload are on their way.
+            window: &'a [u8],
+        },
+        /// What another worker was to send will not come.
+        11 => Abandon {
+            /// The client's number for that worker.
+            from: u32,
+            /// What becomes of the values.
+            failure: Failure,
         },
     }
 }

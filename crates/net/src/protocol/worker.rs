@@ -1,6 +1,6 @@
 //! Server and worker.
 
-use gt_ir::{Failure, TensorId};
+use gt_ir::Failure;
 
 use super::session::{Refusal, WorkerInfo};
 use super::wire::messages;
@@ -65,8 +65,6 @@ messages! {
             index: u32,
             /// What it shows when it comes back.
             secret: Box<[u8]>,
-            /// What it shows to other workers.
-            peer_secret: Box<[u8]>,
         },
         /// It does not.
         2 => Refused {
@@ -101,26 +99,6 @@ messages! {
         5 => Close {
             /// Which.
             session: u64,
-        },
-        /// A value goes to another worker, when everything before has run.
-        6 => Move {
-            /// Whose.
-            session: u64,
-            /// Which.
-            id: TensorId,
-            /// Where it goes.
-            to: WorkerInfo,
-            /// Of the group: an older one is refused there.
-            generation: u64,
-        },
-        /// A value comes from another worker; what follows waits for it.
-        7 => Expect {
-            /// Whose.
-            session: u64,
-            /// Which.
-            id: TensorId,
-            /// Of the group.
-            generation: u64,
         },
     }
 }

@@ -6,12 +6,23 @@
 //! ```
 //! Both are pure, so that a group of any size can be tried in one thread.
 
+mod all_reduce;
+mod assign;
+mod choose;
+mod convert;
+mod copies;
+mod cost;
 mod lower;
 mod mesh;
+mod overlap;
 mod placed;
 mod placer;
+mod report;
+mod traffic;
 
-pub use lower::{LocalStep, lower};
+pub use lower::{LocalStep, Lowerer};
 pub use mesh::{Mesh, Placement};
-pub use placed::{Conversion, PlacedStep, PlacedWindow, PlacementIndex};
+pub use placed::{Conversion, Phase, PlacedStep, PlacedWindow, PlacementIndex};
 pub use placer::{Layout, Placer, ReadPlan};
+pub use report::Report;
+pub use traffic::{Collective, Traffic};

@@ -12,6 +12,9 @@ use smallvec::SmallVec;
 
 use super::{Mesh, Placement};
 
+/// The most workers of a mesh: whoever lowers a window looks at all pairs of them.
+const MAX_WORKERS: u32 = 1024;
+
 /// The place of a [`Placement`] in [`PlacedWindow::placements`].
 pub type PlacementIndex = u32;
 
@@ -30,8 +33,21 @@ pub struct Conversion {
     pub wanted: PlacementIndex,
 }
 
+/// A part of a sum that everybody wants. What is computed between the parts hides what travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Addends leave.
+    Begin,
+    /// They arrive and are reduced; sums leave.
+    Middle,
+    /// Sums arrive.
+    End,
+}
+
 /// A step of a placed window.
 #[derive(Clone, Debug, PartialEq)]
+// Nearly all of them are instructions.
+#[allow(clippy::large_enum_variant)]
 pub enum PlacedStep {
     /// An instruction, on whole tensors.
     Run {
@@ -49,6 +65,17 @@ pub enum PlacedStep {
         /// The first of the names for what travels.
         first: TensorId,
         /// The line that makes it necessary.
+        site: SiteId,
+    },
+    /// A part of such conversions: all parts are in one window, in order, with the same names.
+    Reduce {
+        /// Which part.
+        phase: Phase,
+        /// As of [`PlacedStep::Convert`].
+        values: Vec<Conversion>,
+        /// As of [`PlacedStep::Convert`].
+        first: TensorId,
+        /// As of [`PlacedStep::Convert`].
         site: SiteId,
     },
 }
@@ -151,8 +178,8 @@ fn put_placement(out: &mut Vec<u8>, placement: &Placement) {
 
 fn placement(r: &mut Reader<'_>) -> Result<Placement, OpError> {
     let extents = list(r, 1, |r| r.small())?;
-    let count = extents.iter().try_fold(1u32, |n, &e| n.checked_mul(e)).filter(|&n| n as usize <= r.left());
-    let count = count.ok_or_else(|| OpError::malformed("a mesh is larger than its message"))?;
+    let count = extents.iter().try_fold(1u32, |n, &e| n.checked_mul(e)).filter(|&n| n <= MAX_WORKERS);
+    let count = count.ok_or_else(|| OpError::malformed(format!("a mesh has more than {MAX_WORKERS} workers")))?;
     let workers = (0..count).map(|_| r.small()).collect::<Result<Vec<u32>, _>>()?;
     let mesh =
         Mesh::grid(&workers, &extents).ok_or_else(|| OpError::malformed("a mesh names a worker twice, or none"))?;
@@ -211,17 +238,29 @@ fn put_step(out: &mut Vec<u8>, step: &PlacedStep) {
         }
         PlacedStep::Convert { values, first, site } => {
             out.push(1);
-            put_list(out, values, |out, value| {
-                put_varint(out, value.from.0);
-                put_varint(out, value.to.0);
-                put_type(out, &value.ty);
-                put_varint(out, value.lies as u64);
-                put_varint(out, value.wanted as u64);
+            put_conversions(out, values, *first, *site);
+        }
+        PlacedStep::Reduce { phase, values, first, site } => {
+            out.push(match phase {
+                Phase::Begin => 2,
+                Phase::Middle => 3,
+                Phase::End => 4,
             });
-            put_varint(out, first.0);
-            put_varint(out, site.0 as u64);
+            put_conversions(out, values, *first, *site);
         }
     }
+}
+
+fn put_conversions(out: &mut Vec<u8>, values: &[Conversion], first: TensorId, site: SiteId) {
+    put_list(out, values, |out, value| {
+        put_varint(out, value.from.0);
+        put_varint(out, value.to.0);
+        put_type(out, &value.ty);
+        put_varint(out, value.lies as u64);
+        put_varint(out, value.wanted as u64);
+    });
+    put_varint(out, first.0);
+    put_varint(out, site.0 as u64);
 }
 
 fn step(r: &mut Reader<'_>, known: &dyn Fn(u64) -> Result<PlacementIndex, OpError>) -> Result<PlacedStep, OpError> {
@@ -233,7 +272,7 @@ fn step(r: &mut Reader<'_>, known: &dyn Fn(u64) -> Result<PlacementIndex, OpErro
             let outs = instr.outs.iter().map(|_| known(r.varint()?)).collect::<Result<_, OpError>>()?;
             Ok(PlacedStep::Run { instr, ins, outs })
         }
-        1 => {
+        code @ 1..=4 => {
             let values = list(r, 6, |r| {
                 Ok(Conversion {
                     from: TensorId(r.varint()?),
@@ -243,7 +282,13 @@ fn step(r: &mut Reader<'_>, known: &dyn Fn(u64) -> Result<PlacementIndex, OpErro
                     wanted: known(r.varint()?)?,
                 })
             })?;
-            Ok(PlacedStep::Convert { values, first: TensorId(r.varint()?), site: SiteId(r.small()?) })
+            let (first, site) = (TensorId(r.varint()?), SiteId(r.small()?));
+            Ok(match code {
+                1 => PlacedStep::Convert { values, first, site },
+                2 => PlacedStep::Reduce { phase: Phase::Begin, values, first, site },
+                3 => PlacedStep::Reduce { phase: Phase::Middle, values, first, site },
+                _ => PlacedStep::Reduce { phase: Phase::End, values, first, site },
+            })
         }
         code => Err(OpError::malformed(format!("no step has code {code}"))),
     }

@@ -1,10 +1,28 @@
 //! Where each value of a stream lies, and which strategy each instruction takes.
+//!
+//! PLACE-1: a scope fixes the workers of what is recorded inside. Without one an instruction runs where most bytes of its
+//! inputs are; what has no inputs is made at home.
+//! PLACE-2: what is created inside a scope is split as the scope says. What comes from outside is split so too, except for
+//! state (parameters, buffers), which is whole on every worker from then on. A tensor with too few axes, or fewer rows
+//! than workers, is whole.
+//! PLACE-3: of the legal strategies the one is taken that moves the fewest bytes; among equals the one that leaves most
+//! inputs as they are, then the first. A copy that was made stays until its value dies, and counts.
+//! PLACE-4: a composite none of whose strategies keeps its inputs where they are is spelled out, and its primitives placed.
+//! PLACE-5: a reshape to the shape there is, under a scope, lies as what is created there: that is how one tensor is put
+//! somewhere.
+//! PLACE-6: decisions depend on the stream alone, never on time or the order of a hash map.
+
+use std::collections::{BTreeSet, HashMap};
 
 use gt_ir::shard::Split;
-use gt_ir::{OpError, ScopeId, TensorId, Window};
+use gt_ir::{Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
 use smallvec::SmallVec;
 
-use super::{Mesh, PlacedWindow};
+use super::overlap::overlap;
+use super::{Mesh, PlacedWindow, Placement, PlacementIndex, Report, Traffic};
+
+/// The lane of names that a placer makes.
+pub(super) const LANE: u16 = u16::MAX - 1;
 
 /// What a signal says about what happens inside.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +31,22 @@ pub struct Layout {
     pub mesh: Mesh,
     /// How what is created inside is split, along each axis of the mesh: `Replicate` or `Shard`.
     pub splits: SmallVec<[Split; 2]>,
+}
+
+impl Layout {
+    /// Where a tensor of this type belongs (PLACE-2).
+    pub(super) fn placement(&self, ty: &TensorType, is_state: bool) -> Placement {
+        let split = |(split, &count): (&Split, &u32)| match split {
+            Split::Shard { axis, .. }
+                if !is_state && ty.shape.get(*axis as usize).is_some_and(|&extent| extent >= count as usize) =>
+            {
+                *split
+            }
+            _ => Split::Replicate,
+        };
+        let splits = self.splits.iter().zip(self.mesh.extents()).map(split).collect();
+        Placement { mesh: self.mesh.clone(), splits }
+    }
 }
 
 /// How a value is read.
@@ -26,15 +60,64 @@ pub struct ReadPlan {
     pub id: TensorId,
 }
 
+/// A value under one of its names.
+#[derive(Clone, Debug)]
+pub(super) struct Copy {
+    pub(super) id: TensorId,
+    pub(super) placement: Placement,
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) ty: TensorType,
+    pub(super) is_state: bool,
+    pub(super) copies: SmallVec<[Copy; 2]>,
+    /// What made it, where that is cheaper than moving it.
+    pub(super) origin: Option<Box<Instr>>,
+}
+
 /// Places a session's windows.
 pub struct Placer {
-    home: u32,
+    pub(super) home: u32,
+    pub(super) values: HashMap<TensorId, Known>,
+    /// Values that went with a worker, and what was made of them.
+    pub(super) lost: BTreeSet<TensorId>,
+    pub(super) next: u64,
+    pub(super) traffic: Traffic,
+    pub(super) report: Option<Box<Report>>,
+}
+
+/// A window being placed.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) out: PlacedWindow,
+    index: HashMap<Placement, PlacementIndex>,
+}
+
+impl Draft {
+    pub(super) fn index(&mut self, placement: &Placement) -> PlacementIndex {
+        if let Some(&index) = self.index.get(placement) {
+            return index;
+        }
+        let index = self.out.placements.len() as PlacementIndex;
+        self.out.placements.push(placement.clone());
+        self.index.insert(placement.clone(), index);
+        index
+    }
 }
 
 impl Placer {
     /// A placer for a session whose unplaced values are on worker `home`.
     pub fn new(home: u32) -> Placer {
-        Placer { home }
+        Placer {
+            home,
+            values: HashMap::new(),
+            lost: Default::default(),
+            next: 0,
+            traffic: Traffic::default(),
+            report: None,
+        }
     }
 
     /// Places a window. `layouts` says what a scope means.
@@ -46,18 +129,146 @@ impl Placer {
         window: &Window,
         layouts: &dyn Fn(ScopeId) -> Option<Layout>,
     ) -> Result<PlacedWindow, OpError> {
-        let _ = (window, layouts, self.home);
-        Err(OpError::argument("not yet"))
+        let mut draft = Draft::default();
+        (draft.out.eager, draft.out.joined) = (window.eager, window.joined);
+        for met in &window.met {
+            self.meet(met);
+        }
+        let mut scope: Option<(ScopeId, Option<Layout>)> = None;
+        let mut payloads = window.uploads.iter().peekable();
+        for (at, instr) in window.instrs.iter().enumerate() {
+            if scope.as_ref().is_none_or(|(known, _)| *known != instr.scope) {
+                scope = Some((instr.scope, layouts(instr.scope)));
+            }
+            let layout = scope.as_ref().and_then(|(_, layout)| layout.as_ref());
+            let payload = payloads.next_if(|p| p.instr as usize == at);
+            self.place(&mut draft, instr, layout, payload)?;
+        }
+        for &id in &window.frees {
+            self.lost.remove(&id);
+            let Some(known) = self.values.remove(&id) else {
+                // From before the first signal, and never met: at home.
+                let home = draft.index(&Placement::on(self.home));
+                draft.out.frees.push((id, home));
+                continue;
+            };
+            self.free(&mut draft, &known);
+        }
+        overlap(&mut draft.out, &mut |count| self.fresh(count));
+        Ok(draft.out)
+    }
+
+    pub(super) fn free(&mut self, draft: &mut Draft, known: &Known) {
+        for copy in &known.copies {
+            let index = draft.index(&copy.placement);
+            draft.out.frees.push((copy.id, index));
+            if let Some(report) = &mut self.report {
+                report.holds(&known.ty, &copy.placement, false);
+            }
+        }
+    }
+
+    fn meet(&mut self, met: &Met) {
+        let home = self.home;
+        if self.lost.contains(&met.id) {
+            return;
+        }
+        let known = self.values.entry(met.id).or_insert_with(|| Known {
+            ty: met.ty,
+            is_state: met.is_state,
+            copies: SmallVec::from_iter([Copy { id: met.id, placement: Placement::on(home) }]),
+            origin: None,
+        });
+        known.is_state |= met.is_state;
+    }
+
+    pub(super) fn known(&self, id: TensorId) -> Result<&Known, OpError> {
+        self.values.get(&id).ok_or_else(|| OpError::malformed(format!("nobody knows {id}")))
+    }
+
+    pub(super) fn fresh(&mut self, count: u64) -> TensorId {
+        let first = TensorId::new(LANE, self.next);
+        self.next += count;
+        first
     }
 
     /// How to read a value; a value that was never placed is at home, as it is.
     pub fn read(&mut self, id: TensorId) -> ReadPlan {
-        ReadPlan { before: None, worker: self.home, id }
+        let home = self.home;
+        let Some(known) = self.values.get(&id) else { return ReadPlan { before: None, worker: home, id } };
+        let whole = |copy: &&Copy| copy.placement.is_replicated();
+        let at_home = known.copies.iter().filter(whole).find(|c| c.placement.mesh.rank(home).is_some());
+        if let Some(copy) = at_home {
+            return ReadPlan { before: None, worker: home, id: copy.id };
+        }
+        if let Some(copy) = known.copies.iter().find(whole) {
+            return ReadPlan { before: None, worker: copy.placement.mesh.workers()[0], id: copy.id };
+        }
+        // On the group itself if home is none of it: the others need not hear of it.
+        let mesh = &known.copies[0].placement.mesh;
+        let worker = if mesh.rank(home).is_some() { home } else { mesh.workers()[0] };
+        let mut draft = Draft::default();
+        let to = Placement::on(worker);
+        let nothing = Instr {
+            op: gt_ir::ops::Write {}.into(),
+            outs: Outs::new(),
+            ins: Default::default(),
+            scalars: Default::default(),
+            scope: ScopeId(0),
+            site: Default::default(),
+        };
+        match self.convert(&mut draft, &nothing, vec![(id, to.clone())]).and_then(|()| self.lies(id, &to)) {
+            Ok(Some(copy)) => ReadPlan { before: Some(draft.out), worker, id: copy },
+            _ => ReadPlan { before: None, worker, id },
+        }
+    }
+
+    /// Keeps a report from now on.
+    pub fn keep_report(&mut self) {
+        self.report.get_or_insert_default();
+    }
+
+    /// The report, if one is kept.
+    pub fn report(&self) -> Option<&Report> {
+        self.report.as_deref()
+    }
+
+    /// What has travelled so far.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Whether a value went with a worker, or was made of such a one.
+    pub fn is_lost(&self, id: TensorId) -> bool {
+        self.lost.contains(&id)
     }
 
     /// A worker is gone: the values that nobody else has whole, ascending. They are not placed any more.
     pub fn lose(&mut self, worker: u32) -> Vec<TensorId> {
-        let _ = worker;
-        Vec::new()
+        let mut gone = Vec::new();
+        for (&id, known) in &mut self.values {
+            let mut kept: SmallVec<[Copy; 2]> = SmallVec::new();
+            for copy in known.copies.drain(..) {
+                match copy.placement.mesh.rank(worker) {
+                    None => kept.push(copy),
+                    Some(_) if copy.placement.is_replicated() => {
+                        let others: Vec<u32> =
+                            copy.placement.mesh.workers().iter().copied().filter(|&w| w != worker).collect();
+                        if !others.is_empty() {
+                            kept.push(Copy { placement: Placement::replicated(Mesh::row(&others)), ..copy });
+                        }
+                    }
+                    Some(_) => {}
+                }
+            }
+            known.copies = kept;
+            if known.copies.is_empty() {
+                gone.push(id);
+            }
+        }
+        gone.sort_unstable();
+        gone.iter().for_each(|id| _ = self.values.remove(id));
+        self.lost.extend(&gone);
+        gone
     }
 }

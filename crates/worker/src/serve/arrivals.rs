@@ -1,64 +1,130 @@
-//! Values that came from other workers and that the session's stream has not reached yet.
+//! Values of other workers: those that came before the session's stream has reached them, and those that it waits for.
 //!
-//! ARRIVAL-1: a value of an older generation than the one that is expected is never used.
-//! ARRIVAL-2: what waits is bounded in bytes.
+//! ARRIVAL-1: a value comes once, whatever is sent again.
+//! ARRIVAL-2: what waits is bounded in bytes; what has no room comes as a failure, so that nobody waits for ever.
+//! ARRIVAL-3: of a worker that was given up, what has not come never does, and what comes late is dropped.
 
 use std::collections::BTreeMap;
 
-use gt_ir::{Bytes, Failure, TensorId, TensorType};
+use gt_ir::{Bytes, Failure, FailureKind, TensorId, TensorType};
+
+use super::uploads::Uploaded;
 
 /// A value from another worker, or why there is none.
 pub(super) type Arrived = Result<(TensorType, Bytes), Failure>;
 
-/// What came for one session.
+/// Who sends: the client's number for a worker, and which of those that had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Origin {
+    pub(super) number: u32,
+    pub(super) epoch: u64,
+}
+
+/// A value that is waited for: its own name here, and what it must be.
+struct Awaited {
+    id: TensorId,
+    ty: TensorType,
+}
+
+/// What is to be done with a value that is waited for: its own name here, and the value.
+pub(super) type Delivery = (TensorId, Result<Bytes, Failure>);
+
+/// What came for one session, and what is to come.
 pub(super) struct Arrivals {
-    came: BTreeMap<TensorId, (u64, Arrived)>,
+    came: BTreeMap<(Origin, TensorId), Arrived>,
+    awaited: BTreeMap<(Origin, TensorId), Awaited>,
+    seen: Uploaded<(Origin, TensorId)>,
+    /// Workers that were given up: up to which epoch, and why.
+    abandoned: BTreeMap<u32, (u64, Failure)>,
     bytes: usize,
     most_bytes: usize,
-    /// The generation that was expected last.
-    generation: u64,
 }
 
 fn len_bytes(arrived: &Arrived) -> usize {
     arrived.as_ref().map_or(0, |(_, bytes)| bytes.len())
 }
 
+/// A value as the stream wants it.
+fn checked(arrived: Arrived, name: TensorId, ty: TensorType) -> Result<Bytes, Failure> {
+    let (found, bytes) = arrived?;
+    match found == ty && bytes.len() == ty.bytes() {
+        true => Ok(bytes),
+        false => {
+            let message = format!("{name} came as {found} of {} bytes where {ty} was expected", bytes.len());
+            Err(Failure::new(FailureKind::Internal, message))
+        }
+    }
+}
+
 impl Arrivals {
     pub(super) fn new(most_bytes: usize) -> Self {
-        Arrivals { came: BTreeMap::new(), bytes: 0, most_bytes, generation: 0 }
+        Arrivals {
+            came: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            seen: Uploaded::default(),
+            abandoned: BTreeMap::new(),
+            bytes: 0,
+            most_bytes,
+        }
     }
 
-    /// A value came.
-    ///
-    /// # Errors
-    /// When it is of an older generation, or too much waits already.
-    pub(super) fn put(&mut self, id: TensorId, generation: u64, arrived: Arrived) -> Result<(), String> {
-        if generation < self.generation {
-            return Err(format!("{id} is of generation {generation}, the group is at {}", self.generation));
+    fn why_abandoned(&self, origin: Origin) -> Option<&Failure> {
+        self.abandoned.get(&origin.number).filter(|(epoch, _)| origin.epoch <= *epoch).map(|(_, failure)| failure)
+    }
+
+    /// A value came; what to do with it, if it is waited for.
+    pub(super) fn put(&mut self, origin: Origin, name: TensorId, arrived: Arrived) -> Option<Delivery> {
+        let key = (origin, name);
+        if self.why_abandoned(origin).is_some() || !self.seen.note(key) {
+            return None;
+        }
+        if let Some(Awaited { id, ty }) = self.awaited.remove(&key) {
+            return Some((id, checked(arrived, name, ty)));
         }
         let more = len_bytes(&arrived);
-        if !self.came.is_empty() && self.bytes.saturating_add(more) > self.most_bytes {
-            return Err(format!("{} bytes of moved values wait already", self.bytes));
-        }
-        self.bytes += more;
-        if let Some((_, old)) = self.came.insert(id, (generation, arrived)) {
-            self.bytes -= len_bytes(&old);
-        }
-        Ok(())
+        let arrived = match self.bytes.saturating_add(more) > self.most_bytes && self.bytes > 0 {
+            true => {
+                let message = format!("{name} was not taken: {} bytes of moved values wait already", self.bytes);
+                Err(Failure::new(FailureKind::Memory, message))
+            }
+            false => arrived,
+        };
+        self.bytes += len_bytes(&arrived);
+        self.came.insert(key, arrived);
+        None
     }
 
-    /// Takes the value that the stream expects, if it is here.
-    pub(super) fn take(&mut self, id: TensorId, generation: u64) -> Option<Arrived> {
-        if generation > self.generation {
-            self.generation = generation;
-            // What the group moved before it was formed again (ARRIVAL-1).
-            self.came.retain(|_, (of, _)| *of >= generation);
-            self.bytes = self.came.values().map(|(_, arrived)| len_bytes(arrived)).sum();
+    /// The stream waits for a value, under a name of its own: what to do, if that is known already.
+    pub(super) fn expect(&mut self, origin: Origin, name: TensorId, id: TensorId, ty: TensorType) -> Option<Delivery> {
+        let key = (origin, name);
+        if let Some(arrived) = self.came.remove(&key) {
+            self.bytes -= len_bytes(&arrived);
+            return Some((id, checked(arrived, name, ty)));
         }
-        let (_, arrived) = self.came.remove(&id)?;
-        self.bytes -= len_bytes(&arrived);
-        Some(arrived)
+        if let Some(failure) = self.why_abandoned(origin) {
+            return Some((id, Err(failure.clone())));
+        }
+        self.awaited.insert(key, Awaited { id, ty });
+        None
     }
+
+    /// A worker was given up: what becomes of the values that were waited for. What came stays for those that the stream has
+    /// yet to reach.
+    pub(super) fn abandon(&mut self, origin: Origin, failure: &Failure) -> Vec<Delivery> {
+        self.abandoned.insert(origin.number, (origin.epoch, failure.clone()));
+        let gone: Vec<(Origin, TensorId)> = self.awaited.keys().copied().filter(|(of, _)| older(*of, origin)).collect();
+        gone.iter().filter_map(|key| Some((self.awaited.remove(key)?.id, Err(failure.clone())))).collect()
+    }
+
+    /// The stream has passed the place where a worker was given up: nobody asks for the rest of what came.
+    pub(super) fn forget(&mut self, origin: Origin) {
+        self.came.retain(|(of, _), _| !older(*of, origin));
+        self.bytes = self.came.values().map(len_bytes).sum();
+    }
+}
+
+fn older(of: Origin, than: Origin) -> bool {
+    of.number == than.number && of.epoch <= than.epoch
 }
 
 #[cfg(test)]
@@ -67,29 +133,75 @@ mod tests {
 
     use super::*;
 
+    const FROM: Origin = Origin { number: 3, epoch: 7 };
+
+    fn ty() -> TensorType {
+        TensorType::new(DType::F32, &[1])
+    }
+
     fn value(of: u8) -> Arrived {
-        Ok((TensorType::new(DType::F32, &[1]), vec![of; 4].into()))
+        Ok((ty(), vec![of; 4].into()))
+    }
+
+    fn bytes(delivery: Option<Delivery>) -> (u64, u8) {
+        let (id, bytes) = delivery.expect("there is something to do");
+        (id.0, bytes.unwrap()[0])
     }
 
     #[test]
-    fn an_older_generation_is_refused_before_and_after() {
+    fn a_value_may_come_before_it_is_expected_or_after() {
         let mut arrivals = Arrivals::new(100);
-        arrivals.put(TensorId(1), 1, value(1)).unwrap();
-        arrivals.put(TensorId(2), 2, value(2)).unwrap();
-        assert!(arrivals.take(TensorId(1), 2).is_none(), "it came before the group was formed again");
-        assert!(arrivals.put(TensorId(1), 1, value(1)).is_err());
-        arrivals.put(TensorId(1), 2, value(3)).unwrap();
-        assert_eq!(arrivals.take(TensorId(1), 2), Some(value(3)));
-        assert_eq!(arrivals.take(TensorId(2), 2), Some(value(2)));
-        assert_eq!(arrivals.bytes, 0);
+        assert!(arrivals.put(FROM, TensorId(1), value(1)).is_none());
+        assert_eq!(bytes(arrivals.expect(FROM, TensorId(1), TensorId(50), ty())), (50, 1));
+        assert!(arrivals.expect(FROM, TensorId(2), TensorId(51), ty()).is_none());
+        // The same name of another worker is another value.
+        assert!(arrivals.put(Origin { number: 4, epoch: 7 }, TensorId(2), value(9)).is_none());
+        assert_eq!(bytes(arrivals.put(FROM, TensorId(2), value(2))), (51, 2));
+        // Sent again, it is not taken again.
+        assert!(arrivals.put(FROM, TensorId(1), value(1)).is_none());
+        assert_eq!(arrivals.bytes, 4);
+    }
+
+    #[test]
+    fn what_is_not_of_its_type_is_a_failure() {
+        let mut arrivals = Arrivals::new(100);
+        arrivals.put(FROM, TensorId(1), value(1));
+        let other = TensorType::new(DType::I32, &[1]);
+        let (_, found) = arrivals.expect(FROM, TensorId(1), TensorId(50), other).unwrap();
+        assert_eq!(found.unwrap_err().kind, FailureKind::Internal);
+        arrivals.expect(FROM, TensorId(2), TensorId(51), ty());
+        let (_, found) = arrivals.put(FROM, TensorId(2), Ok((ty(), vec![1; 3].into()))).unwrap();
+        assert_eq!(found.unwrap_err().kind, FailureKind::Internal);
+    }
+
+    #[test]
+    fn of_a_worker_that_was_given_up_nothing_more_comes() {
+        let mut arrivals = Arrivals::new(100);
+        let gone = Failure::new(FailureKind::WorkerLost, "gone");
+        arrivals.put(FROM, TensorId(1), value(1));
+        arrivals.put(FROM, TensorId(5), value(5));
+        arrivals.expect(FROM, TensorId(2), TensorId(50), ty());
+        assert_eq!(arrivals.abandon(FROM, &gone), [(TensorId(50), Err(gone.clone()))]);
+        // What had come is as good as ever for the part of the stream that still asks for it.
+        assert_eq!(bytes(arrivals.expect(FROM, TensorId(1), TensorId(51), ty())), (51, 1));
+        assert_eq!(arrivals.expect(FROM, TensorId(3), TensorId(52), ty()), Some((TensorId(52), Err(gone))));
+        arrivals.forget(FROM);
+        arrivals.put(FROM, TensorId(2), value(2));
+        assert_eq!((arrivals.bytes, arrivals.came.len()), (0, 0));
+        // The next worker of that number is another one.
+        let next = Origin { epoch: 8, ..FROM };
+        assert!(arrivals.expect(next, TensorId(9), TensorId(60), ty()).is_none());
+        assert_eq!(bytes(arrivals.put(next, TensorId(9), value(9))), (60, 9));
     }
 
     #[test]
     fn what_waits_is_bounded_but_one_value_always_passes() {
         let mut arrivals = Arrivals::new(6);
-        arrivals.put(TensorId(1), 0, value(1)).unwrap();
-        assert!(arrivals.put(TensorId(2), 0, value(2)).is_err());
-        assert!(arrivals.take(TensorId(1), 0).is_some());
-        arrivals.put(TensorId(2), 0, value(2)).unwrap();
+        arrivals.put(FROM, TensorId(1), value(1));
+        arrivals.put(FROM, TensorId(2), value(2));
+        let (_, second) = arrivals.expect(FROM, TensorId(2), TensorId(51), ty()).unwrap();
+        assert_eq!(second.unwrap_err().kind, FailureKind::Memory);
+        assert_eq!(bytes(arrivals.expect(FROM, TensorId(1), TensorId(50), ty())), (50, 1));
+        assert_eq!(arrivals.bytes, 0);
     }
 }

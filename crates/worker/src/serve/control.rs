@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Weak};
 
-use gt_ir::{Bytes, Failure, FailureKind};
-use gt_net::protocol::{DataRequest, ToWorker, decode, encode};
-use gt_net::{Connection, NetError, Receiver, Secret};
+use gt_ir::Bytes;
+use gt_net::protocol::{ToWorker, decode};
+use gt_net::{Connection, NetError, Receiver};
 
 use super::group::Standing;
 use super::host::Host;
 use super::join::News;
-use super::reading::{Fault, Step};
+use super::reading::Fault;
 
 /// Takes what the server says, on one connection.
 pub(super) struct FromServer {
@@ -22,9 +22,7 @@ pub(super) struct FromServer {
 impl FromServer {
     fn take(&self, host: &Host, from: &Connection, message: ToWorker<'_>) {
         let (session, done) = match message {
-            ToWorker::Joined { id, index: _, secret, peer_secret } => {
-                return self.joined(host, from, id, secret, &peer_secret);
-            }
+            ToWorker::Joined { id, index: _, secret } => return self.joined(host, from, id, secret),
             ToWorker::Refused { why } => return self.news.refused(why),
             ToWorker::Open { session, secret, variables, max_memory, from, lost } => {
                 return host.open(session, &secret, &variables, max_memory, from, lost);
@@ -32,21 +30,6 @@ impl FromServer {
             ToWorker::Close { session } => return host.close(session),
             ToWorker::Stream { session, seq, message } => {
                 (session, host.session(session).map(|hosted| hosted.receive(seq, message)))
-            }
-            ToWorker::Move { session, id, to, generation } if host.session(session).is_none() => {
-                // Whoever expects it is told, or it would wait for ever.
-                let value = Err(Failure::new(FailureKind::WorkerLost, format!("{id} is not here any more")));
-                let head = encode(&DataRequest::Transfer { session, id, value, generation });
-                let around = host.around();
-                return around.couriers.send(&to, &around.group, generation, head, Vec::new());
-            }
-            ToWorker::Move { session, id, to, generation } => {
-                let step = Step::Move { id, to: Box::new(to), generation };
-                (session, host.session(session).map(|hosted| hosted.insert(step)))
-            }
-            ToWorker::Expect { session, id, generation } => {
-                let step = Step::Expect { id, generation };
-                (session, host.session(session).map(|hosted| hosted.insert(step)))
             }
         };
         match done {
@@ -58,13 +41,12 @@ impl FromServer {
         }
     }
 
-    fn joined(&self, host: &Host, from: &Connection, id: String, secret: Box<[u8]>, peer_secret: &[u8]) {
+    fn joined(&self, host: &Host, from: &Connection, id: String, secret: Box<[u8]>) {
         if !self.shown.is_empty() && self.shown != secret {
             // A server that never knew this worker knows none of its sessions.
             host.close_all();
         }
-        let peer_secret = Some(Secret::from_bytes(peer_secret)).filter(|secret| !secret.as_bytes().is_empty());
-        host.around().group.joined(from, Standing { secret, peer_secret, id });
+        host.around().group.joined(from, Standing { secret, id });
         host.sessions().iter().for_each(|hosted| hosted.report_again());
         self.news.joined();
     }

@@ -1,46 +1,108 @@
-//! Values on their way to other workers: one thread and one connection for each of these, made when the first value goes.
+//! Values on their way to other workers: one thread and one connection for each session that values go to, made when the first
+//! one goes.
 //!
-//! COURIER-1: a value that could not be delivered is tried again on a new connection, until patience ends.
+//! COURIER-1: a value that could not be delivered is tried again on a new connection, until patience ends; then the session
+//! that it is of cannot go on.
 //! COURIER-2: what waits for one worker is bounded; a value beyond goes as a failure, so that nobody waits for it for ever.
+//! COURIER-3: a small value leaves at once, by whoever has it, if there is a connection: waking a thread takes longer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::mpsc::{Receiver as Parcels, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use gt_ir::{Bytes, Failure, FailureKind};
-use gt_net::protocol::{DataReply, DataRequest, WorkerInfo, decode, encode};
-use gt_net::{Address, ClientTls, Connection, Fingerprint, Io, Limits, NetError, Receiver};
-use parking_lot::{Condvar, Mutex};
+use gt_ir::{Failure, FailureKind, TensorId};
+use gt_net::protocol::{DataRequest, Peer, encode};
+use gt_net::{Connection, Io, NetError};
+use parking_lot::Mutex;
 
-use super::group::Group;
+use super::arrivals::Origin;
+use super::handshake;
+use crate::Departing;
 
-/// How long one attempt to connect may take.
-const ATTEMPT: Duration = Duration::from_secs(5);
 /// The pause between attempts.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Values up to this size travel in the head.
+const IN_HEAD_BYTES: usize = 64 << 10;
 
-struct Parcel {
-    head: Vec<u8>,
-    bytes: Vec<u8>,
-    generation: u64,
+/// A value with its name, or why there is none.
+pub(super) struct Parcel {
+    pub(super) name: TensorId,
+    pub(super) value: Result<Departing, Failure>,
+}
+
+impl Parcel {
+    fn len_bytes(&self) -> usize {
+        self.value.as_ref().map_or(0, |departing| departing.ty.bytes())
+    }
+
+    fn is_small(&self) -> bool {
+        self.len_bytes() <= IN_HEAD_BYTES
+    }
+
+    fn send(&self, connection: &Connection, cancel: &dyn Fn() -> bool) -> Result<(), NetError> {
+        let id = self.name;
+        let transfer = |value, bytes| encode(&DataRequest::Transfer { id, value, bytes });
+        match &self.value {
+            Ok(departing) if self.is_small() => {
+                connection.send(&transfer(Ok(departing.ty), Some((*departing.bytes).as_ref())))
+            }
+            Ok(departing) => {
+                connection.write_body(&transfer(Ok(departing.ty), None), (*departing.bytes).as_ref(), cancel)
+            }
+            Err(failure) => connection.send(&transfer(Err(failure.clone()), None)),
+        }
+    }
+}
+
+/// Whose values, and to whom they go.
+#[derive(Clone)]
+pub(super) struct Way {
+    /// The session that they are of.
+    pub(super) session: u64,
+    /// Its worker.
+    pub(super) own: Origin,
+    /// The session that they are for.
+    pub(super) to: Arc<Peer>,
+}
+
+impl Way {
+    fn key(&self) -> RouteKey {
+        (self.session, self.to.number, self.to.epoch)
+    }
+}
+
+/// The session that values are of, and the number and epoch of the worker they go to.
+type RouteKey = (u64, u32, u64);
+
+/// What a courier and those who give it something share.
+#[derive(Default)]
+struct Shared {
+    connection: Mutex<Option<Connection>>,
+    waiting: AtomicUsize,
+    waiting_bytes: AtomicUsize,
+    stopping: AtomicBool,
 }
 
 struct Route {
     parcels: Sender<Parcel>,
-    waiting_bytes: Arc<AtomicUsize>,
-    thread: std::thread::JoinHandle<()>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
 }
 
 /// All ways to other workers.
 pub(super) struct Couriers {
     io: Mutex<Option<Io>>,
-    routes: Mutex<BTreeMap<String, Route>>,
+    routes: Mutex<BTreeMap<RouteKey, Route>>,
+    /// Those that are not needed any more and have not ended yet.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+    /// Sessions with a value that could not be delivered, and why.
+    undelivered: Arc<Mutex<Vec<(u64, String)>>>,
     most_bytes: usize,
     patience: Duration,
     host_id: String,
-    stopping: Arc<AtomicBool>,
 }
 
 impl Couriers {
@@ -48,188 +110,148 @@ impl Couriers {
         Couriers {
             io: Mutex::new(Some(io)),
             routes: Mutex::default(),
+            leaving: Mutex::default(),
+            undelivered: Arc::default(),
             most_bytes,
             patience,
             host_id: gt_net::host_id(),
-            stopping: Arc::default(),
         }
     }
 
-    /// Sends a transfer. Never waits.
-    pub(super) fn send(
-        &self,
-        to: &WorkerInfo,
-        group: &Arc<Group>,
-        generation: u64,
-        mut head: Vec<u8>,
-        mut bytes: Vec<u8>,
-    ) {
+    /// Has a connection made: the first value will not wait for it.
+    pub(super) fn prepare(&self, way: &Way) {
+        let Some(io) = self.io.lock().clone() else { return };
+        self.route(&mut self.routes.lock(), io, way);
+    }
+
+    /// Sends a value. Never waits.
+    pub(super) fn send(&self, way: &Way, mut parcel: Parcel) {
         let Some(io) = self.io.lock().clone() else { return };
         let mut routes = self.routes.lock();
-        let key = format!("{} {:?} {:?}", to.id, to.unix, to.tcp);
-        if !routes.contains_key(&key) {
-            let (parcels, taken) = channel();
-            let waiting_bytes = Arc::new(AtomicUsize::new(0));
-            let courier = Courier {
-                io,
-                to: to.clone(),
-                near: to.host == self.host_id,
-                group: group.clone(),
-                patience: self.patience,
-                stopping: self.stopping.clone(),
-                waiting_bytes: waiting_bytes.clone(),
-                connection: None,
-            };
-            let spawned = std::thread::Builder::new().name("gt-courier".to_string()).spawn(move || courier.run(&taken));
-            match spawned {
-                Ok(thread) => routes.insert(key.clone(), Route { parcels, waiting_bytes, thread }),
-                Err(error) => return eprintln!("gt worker: no thread to send values with: {error}"),
-            };
+        self.route(&mut routes, io, way);
+        let Some(route) = routes.get(&way.key()) else { return };
+        let shared = &route.shared;
+        let waiting_bytes = shared.waiting_bytes.load(Relaxed);
+        if waiting_bytes > 0 && waiting_bytes.saturating_add(parcel.len_bytes()) > self.most_bytes {
+            let message = format!("{} was not moved to {}: too much is on its way there", parcel.name, way.to.worker.id);
+            parcel.value = Err(Failure::new(FailureKind::Memory, message));
         }
-        let Some(route) = routes.get(&key) else { return };
-        if route.waiting_bytes.load(Relaxed) > 0
-            && route.waiting_bytes.load(Relaxed).saturating_add(bytes.len()) > self.most_bytes
-            && let Ok(DataRequest::Transfer { session, id, generation, .. }) = decode(&head)
-        {
-            let message = format!("{id} was not moved to {}: too much is on its way there", to.id);
-            let value = Err(Failure::new(FailureKind::Memory, message));
-            head = encode(&DataRequest::Transfer { session, id, value, generation });
-            bytes = Vec::new();
+        // COURIER-3. What waits goes first: it has waited long enough.
+        if parcel.is_small() && shared.waiting.load(Acquire) == 0 {
+            let connection = shared.connection.lock().clone();
+            if connection.is_some_and(|connection| parcel.send(&connection, &|| false).is_ok()) {
+                return;
+            }
         }
-        route.waiting_bytes.fetch_add(bytes.len(), Relaxed);
-        // A courier ends only with the service.
-        let _ = route.parcels.send(Parcel { head, bytes, generation });
+        shared.waiting.fetch_add(1, AcqRel);
+        shared.waiting_bytes.fetch_add(parcel.len_bytes(), Relaxed);
+        // One that ends before its time leaves word in `undelivered`.
+        let _ = route.parcels.send(parcel);
+    }
+
+    /// Sees to it that there is a courier.
+    fn route(&self, routes: &mut BTreeMap<RouteKey, Route>, io: Io, way: &Way) {
+        if routes.contains_key(&way.key()) {
+            return;
+        }
+        let (parcels, taken) = channel();
+        let shared = Arc::new(Shared::default());
+        let courier = Courier {
+            io,
+            way: way.clone(),
+            near: way.to.worker.host == self.host_id,
+            patience: self.patience,
+            shared: shared.clone(),
+            undelivered: self.undelivered.clone(),
+        };
+        let spawned = std::thread::Builder::new().name("gt-courier".to_string()).spawn(move || courier.run(&taken));
+        match spawned {
+            Ok(thread) => _ = routes.insert(way.key(), Route { parcels, shared, thread }),
+            Err(error) => self.undelivered.lock().push((way.session, format!("no thread to send values with: {error}"))),
+        }
+    }
+
+    /// Gives up what goes from a session to a worker, or to all.
+    pub(super) fn forget(&self, session: u64, to: Option<Origin>) {
+        let goes = |&(of, number, epoch): &RouteKey| {
+            of == session && to.is_none_or(|to| number == to.number && epoch <= to.epoch)
+        };
+        let mut routes = self.routes.lock();
+        let keys: Vec<RouteKey> = routes.keys().copied().filter(goes).collect();
+        let mut leaving = self.leaving.lock();
+        leaving.retain(|thread| !thread.is_finished());
+        for Route { parcels, shared, thread } in keys.iter().filter_map(|key| routes.remove(key)) {
+            shared.stopping.store(true, Release);
+            drop(parcels);
+            leaving.push(thread);
+        }
+    }
+
+    /// Sessions that cannot go on, and why.
+    pub(super) fn take_undelivered(&self) -> Vec<(u64, String)> {
+        std::mem::take(&mut *self.undelivered.lock())
     }
 
     /// Ends all threads; what is on its way is given up.
     pub(super) fn stop(&self) {
-        self.stopping.store(true, Release);
         let io = self.io.lock().take();
-        let routes = std::mem::take(&mut *self.routes.lock());
-        for Route { parcels, thread, .. } in routes.into_values() {
-            drop(parcels);
-            let _ = thread.join();
-        }
+        let sessions: Vec<u64> = self.routes.lock().keys().map(|(session, ..)| *session).collect();
+        sessions.into_iter().for_each(|session| self.forget(session, None));
+        let leaving = std::mem::take(&mut *self.leaving.lock());
+        leaving.into_iter().for_each(|thread| _ = thread.join());
         drop(io);
-    }
-}
-
-/// What the other worker said.
-#[derive(Default)]
-enum Answer {
-    #[default]
-    Nothing,
-    Attached,
-    Refused(String),
-}
-
-#[derive(Default)]
-struct Reply {
-    answer: Mutex<Answer>,
-    changed: Condvar,
-}
-
-struct FromPeer(Arc<Reply>);
-
-impl FromPeer {
-    fn set(&self, answer: Answer) {
-        *self.0.answer.lock() = answer;
-        self.0.changed.notify_all();
-    }
-}
-
-impl Receiver for FromPeer {
-    fn message(&mut self, from: &Connection, head: &[u8], _: Option<Bytes>) {
-        match decode::<DataReply<'_>>(head) {
-            Ok(DataReply::Attached {}) => self.set(Answer::Attached),
-            Ok(DataReply::Refused { reason }) => self.set(Answer::Refused(reason)),
-            Ok(_) => {}
-            Err(_) => from.close(),
-        }
-    }
-    fn closed(&mut self, _: &Connection, why: &NetError) {
-        self.set(Answer::Refused(why.to_string()));
     }
 }
 
 /// The way to one worker.
 struct Courier {
     io: Io,
-    to: WorkerInfo,
+    way: Way,
     near: bool,
-    group: Arc<Group>,
     patience: Duration,
-    stopping: Arc<AtomicBool>,
-    waiting_bytes: Arc<AtomicUsize>,
-    connection: Option<Connection>,
+    shared: Arc<Shared>,
+    undelivered: Arc<Mutex<Vec<(u64, String)>>>,
 }
 
 impl Courier {
-    fn run(mut self, parcels: &Parcels<Parcel>) {
+    fn run(self, parcels: &Parcels<Parcel>) {
+        // Before the first value: it may be there when that comes.
+        let _ = self.connect();
         while let Ok(parcel) = parcels.recv() {
             let since = Instant::now();
             while let Err(error) = self.deliver(&parcel) {
-                self.connection = None;
-                if self.stopping.load(Acquire) {
+                *self.shared.connection.lock() = None;
+                if self.is_stopping() {
                     return;
                 }
-                if since.elapsed() > self.patience {
-                    eprintln!("gt worker: a value could not be moved to {}: {error}", self.to.id);
-                    break;
+                let never = handshake::address(&self.way.to.worker, self.near).is_none();
+                if never || since.elapsed() > self.patience {
+                    let reason = format!("a value could not be moved to {}: {error}", self.way.to.worker.id);
+                    return self.undelivered.lock().push((self.way.session, reason));
                 }
                 std::thread::sleep(AGAIN);
             }
-            self.waiting_bytes.fetch_sub(parcel.bytes.len(), Relaxed);
+            self.shared.waiting_bytes.fetch_sub(parcel.len_bytes(), Relaxed);
+            self.shared.waiting.fetch_sub(1, AcqRel);
         }
-        if let Some(connection) = self.connection {
+        if let Some(connection) = self.shared.connection.lock().take() {
             connection.close();
         }
     }
 
-    fn deliver(&mut self, parcel: &Parcel) -> Result<(), NetError> {
-        let connection = match self.connection.clone().filter(Connection::is_open) {
-            Some(connection) => connection,
-            None => self.connect(parcel.generation)?,
-        };
-        self.connection = Some(connection.clone());
-        match parcel.bytes.is_empty() {
-            true => connection.send(&parcel.head),
-            false => connection.write_body(&parcel.head, &parcel.bytes, &|| self.stopping.load(Acquire)),
-        }
+    fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Acquire)
     }
 
-    fn connect(&self, generation: u64) -> Result<Connection, NetError> {
-        let unreachable = |reason: String| NetError::Unreachable { address: self.to.id.clone(), reason };
-        let stopping = || self.stopping.load(Acquire);
-        let reply = Arc::new(Reply::default());
-        let receiver = Box::new(FromPeer(reply.clone()));
-        let (address, tls) = match (&self.to.unix, &self.to.tcp) {
-            (Some(path), _) if self.near => (Address::Unix(path.into()), None),
-            (_, Some(address)) => {
-                let tls = match &self.to.fingerprint {
-                    Some(text) => Some(ClientTls::pinned(String::from_utf8_lossy(text).parse::<Fingerprint>()?)?),
-                    None => None,
-                };
-                (address.parse()?, tls)
-            }
-            _ => return Err(unreachable("it listens on its own host only".to_string())),
-        };
-        let connection = self.io.connect(&address, tls.as_ref(), Limits::default(), receiver, ATTEMPT, &stopping)?;
-        let secret = self.group.peer_secret();
-        let peer_secret = secret.as_ref().map_or(&[][..], |secret| secret.as_bytes());
-        connection.send(&encode(&DataRequest::AttachPeer { peer_secret, generation }))?;
-        let deadline = Instant::now() + ATTEMPT;
-        let mut answer = reply.answer.lock();
-        while let Answer::Nothing = *answer {
-            if stopping() || reply.changed.wait_until(&mut answer, deadline).timed_out() {
-                connection.close();
-                return Err(unreachable("it did not answer".to_string()));
-            }
-        }
-        match &*answer {
-            Answer::Attached => Ok(connection),
-            Answer::Refused(reason) => Err(unreachable(reason.clone())),
-            Answer::Nothing => Err(unreachable("it did not answer".to_string())),
-        }
+    fn deliver(&self, parcel: &Parcel) -> Result<(), NetError> {
+        let open = self.shared.connection.lock().clone().filter(Connection::is_open);
+        let connection = open.map_or_else(|| self.connect(), Ok)?;
+        parcel.send(&connection, &|| self.is_stopping())
+    }
+
+    fn connect(&self) -> Result<Connection, NetError> {
+        let connection = handshake::attach(&self.io, &self.way, self.near, &|| self.is_stopping())?;
+        *self.shared.connection.lock() = Some(connection.clone());
+        Ok(connection)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use gt_ir::{Bytes, TensorId};
+use gt_ir::Bytes;
 use gt_net::protocol::{DataReply, DataRequest, decode, encode};
 use gt_net::{Connection, NetError, Receiver};
 
-use super::host::{Guest, Host, Identified, refuse};
+use super::arrivals::Origin;
+use super::host::{Guest, Host, Identified, Who, refuse};
 
 /// Takes what comes by one data connection.
 pub(super) struct FromGuest {
@@ -22,9 +23,11 @@ impl FromGuest {
     fn take(&self, host: &Host, from: &Connection, request: DataRequest<'_>, body: Option<Bytes>) {
         let body_or_nothing = || body.clone().unwrap_or_else(|| Bytes::from([]));
         match (request, self.identified.get()) {
-            (DataRequest::Attach { session, secret }, None) => host.attach(session, secret, from, &self.identified),
-            (DataRequest::AttachPeer { peer_secret, generation: _ }, None) => {
-                host.attach_peer(peer_secret, from, &self.identified);
+            (DataRequest::Attach { session, secret }, None) => {
+                host.attach(session, secret, Who::Client, from, &self.identified)
+            }
+            (DataRequest::AttachPeer { session, secret, from: number, epoch }, None) => {
+                host.attach(session, secret, Who::Peer(Origin { number, epoch }), from, &self.identified);
             }
             (DataRequest::Upload { id }, Some(Guest::Client(hosted))) => {
                 let Some(hosted) = hosted.upgrade() else { return from.close() };
@@ -32,13 +35,11 @@ impl FromGuest {
                     refuse(from, &too_much.to_string());
                 }
             }
-            (DataRequest::Transfer { session, id, value, generation }, Some(Guest::Peer)) => {
-                let arrived = value.map(|ty| (ty, body_or_nothing()));
+            (DataRequest::Transfer { id, value, bytes }, Some(Guest::Peer(hosted, origin))) => {
                 // A session that is not here any more needs nothing.
-                let refused = host.session(session).and_then(|s| s.arrived(id, generation, arrived).err());
-                if let Some(reason) = refused {
-                    say_refused(session, id, &reason);
-                }
+                let Some(hosted) = hosted.upgrade() else { return from.close() };
+                let bytes = || bytes.map_or_else(body_or_nothing, Bytes::from);
+                hosted.arrived(*origin, id, value.map(|ty| (ty, bytes())));
             }
             (DataRequest::Echo { request }, Some(_)) => {
                 let _ = from.send_with_body(&encode(&DataReply::Echo { request }), body_or_nothing());
@@ -53,17 +54,12 @@ impl FromGuest {
                 refuse(from, "the connection is attached already");
             }
             (_, None) => refuse(from, "the first message says who it is"),
-            (DataRequest::Upload { .. } | DataRequest::RecorderAt { .. }, Some(Guest::Peer)) => {
+            (DataRequest::Upload { .. } | DataRequest::RecorderAt { .. }, Some(Guest::Peer(..))) => {
                 refuse(from, "workers send transfers")
             }
             (DataRequest::Transfer { .. }, Some(Guest::Client(_))) => refuse(from, "clients send uploads"),
         }
     }
-}
-
-/// A value that was not taken is missed by somebody who looks at this.
-fn say_refused(session: u64, id: TensorId, reason: &str) {
-    eprintln!("gt worker: {id} of session {session} was not taken: {reason}");
 }
 
 impl Receiver for FromGuest {

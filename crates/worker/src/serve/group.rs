@@ -1,9 +1,9 @@
-//! What the worker is to its server: the connection, and the secrets it was given.
+//! What the worker is to its server: the connection, and the secret it was given.
 
 use std::collections::VecDeque;
 
 use gt_net::protocol::{FromWorker, encode};
-use gt_net::{Connection, Secret};
+use gt_net::Connection;
 use parking_lot::Mutex;
 
 /// What the server gave when the worker joined.
@@ -11,8 +11,6 @@ use parking_lot::Mutex;
 pub(super) struct Standing {
     /// What it shows when it comes back; empty for a new one.
     pub(super) secret: Box<[u8]>,
-    /// What workers of the group show each other.
-    pub(super) peer_secret: Option<Secret>,
     /// Its name there.
     pub(super) id: String,
 }
@@ -72,11 +70,6 @@ impl Group {
     /// What the worker shows to come back.
     pub(super) fn secret(&self) -> Box<[u8]> {
         self.standing.lock().secret.clone()
-    }
-
-    /// What workers show each other.
-    pub(super) fn peer_secret(&self) -> Option<Secret> {
-        self.standing.lock().peer_secret.clone()
     }
 
     /// The name the server gave.

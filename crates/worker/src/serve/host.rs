@@ -8,6 +8,7 @@ use gt_net::protocol::{DataReply, encode};
 use gt_net::{Connection, Limits, Secret};
 use parking_lot::Mutex;
 
+use super::arrivals::Origin;
 use super::config::SessionSettings;
 use super::hosted::{Hosted, Opening, Surroundings};
 use crate::WorkerHandle;
@@ -21,8 +22,15 @@ const MOST_STRANGERS: usize = 256;
 pub(super) enum Guest {
     /// A session's client.
     Client(Weak<Hosted>),
-    /// Another worker of the group.
-    Peer,
+    /// Another worker that the session's client has.
+    Peer(Weak<Hosted>, Origin),
+}
+
+/// Who somebody says it is.
+#[derive(Clone, Copy)]
+pub(super) enum Who {
+    Client,
+    Peer(Origin),
 }
 
 /// Set once it is known.
@@ -34,7 +42,7 @@ struct Stranger {
     identified: Identified,
     since: Instant,
     /// The session and secret it has shown: the server may tell of it any moment.
-    wants: Option<(u64, Secret)>,
+    wants: Option<(u64, Secret, Who)>,
 }
 
 /// What all parts of a service share.
@@ -165,15 +173,22 @@ impl Host {
         }
     }
 
-    /// Somebody says that it is a session's client.
-    pub(super) fn attach(&self, session: u64, secret: &[u8], connection: &Connection, identified: &Identified) {
+    /// Somebody says that it is a session's client, or another worker of it.
+    pub(super) fn attach(
+        &self,
+        session: u64,
+        secret: &[u8],
+        who: Who,
+        connection: &Connection,
+        identified: &Identified,
+    ) {
         // Locked before the sessions are looked at, so that an opening does not slip between.
         let mut strangers = self.strangers.lock();
         match self.session(session) {
             Some(hosted) if hosted.knows(secret) => {
                 strangers.retain(|stranger| !stranger.connection.is_same(connection));
                 drop(strangers);
-                self.let_in(&hosted, connection, identified);
+                self.let_in(&hosted, who, connection, identified);
             }
             Some(_) => {
                 drop(strangers);
@@ -182,28 +197,35 @@ impl Host {
             // The client was faster than the server's word of it, or the session is over: time will tell.
             None => {
                 if let Some(stranger) = strangers.iter_mut().find(|s| s.connection.is_same(connection)) {
-                    stranger.wants = Some((session, Secret::from_bytes(secret)));
+                    stranger.wants = Some((session, Secret::from_bytes(secret), who));
                 }
             }
         }
     }
 
-    fn let_in(&self, hosted: &Arc<Hosted>, connection: &Connection, identified: &Identified) {
-        if identified.set(Guest::Client(Arc::downgrade(hosted))).is_err() {
+    fn let_in(&self, hosted: &Arc<Hosted>, who: Who, connection: &Connection, identified: &Identified) {
+        let guest = match who {
+            Who::Client => Guest::Client(Arc::downgrade(hosted)),
+            Who::Peer(origin) => Guest::Peer(Arc::downgrade(hosted), origin),
+        };
+        if identified.set(guest).is_err() {
             return refuse(connection, "the connection is attached already");
         }
         // Before the word that it may: bodies are refused until then.
         connection.set_limits(self.limits(connection));
-        hosted.attach(connection);
+        match who {
+            Who::Client => hosted.attach(connection),
+            Who::Peer(_) => _ = connection.send(&encode(&DataReply::Attached {})),
+        }
     }
 
     /// Takes out those who wait for a session.
-    fn strangers_of(&self, number: u64) -> Vec<(Connection, Identified, Secret)> {
+    fn strangers_of(&self, number: u64) -> Vec<(Connection, Identified, (Secret, Who))> {
         let mut waiting = Vec::new();
         self.strangers.lock().retain(|stranger| match &stranger.wants {
-            Some((session, secret)) if *session == number => {
+            Some((session, secret, who)) if *session == number => {
                 let (connection, identified) = (stranger.connection.clone(), stranger.identified.clone());
-                waiting.push((connection, identified, secret.clone()));
+                waiting.push((connection, identified, (secret.clone(), *who)));
                 false
             }
             _ => true,
@@ -212,29 +234,19 @@ impl Host {
     }
 
     fn let_in_those_who_wait_for(&self, hosted: &Arc<Hosted>) {
-        for (connection, identified, secret) in self.strangers_of(hosted.number()) {
+        for (connection, identified, (secret, who)) in self.strangers_of(hosted.number()) {
             match hosted.knows(secret.as_bytes()) {
-                true => self.let_in(hosted, &connection, &identified),
+                true => self.let_in(hosted, who, &connection, &identified),
                 false => refuse(&connection, "the secret is not that of the session"),
             }
         }
     }
 
-    /// Somebody says that it is a worker of the group.
-    pub(super) fn attach_peer(&self, peer_secret: &[u8], connection: &Connection, identified: &Identified) {
-        if !self.around.group.peer_secret().is_some_and(|ours| ours.matches(peer_secret)) {
-            return refuse(connection, "the secret is not that of this group of workers");
-        }
-        if identified.set(Guest::Peer).is_err() {
-            return refuse(connection, "the connection is attached already");
-        }
-        self.strangers.lock().retain(|stranger| !stranger.connection.is_same(connection));
-        connection.set_limits(self.limits(connection));
-        let _ = connection.send(&encode(&DataReply::Attached {}));
-    }
-
     /// Looks after what takes time.
     pub(super) fn look_after(&self) {
+        for (session, reason) in self.around.couriers.take_undelivered() {
+            self.break_off(session, &reason);
+        }
         for hosted in self.sessions() {
             if let Some(reason) = hosted.look_after() {
                 self.break_off(hosted.number(), &reason);

@@ -6,19 +6,20 @@
 use std::sync::{Arc, Weak};
 
 use gt_ir::{Bytes, Failure, FailureKind, SiteId, TensorId};
-use gt_net::protocol::{DataRequest, FromWorker, ReadAnswer, encode};
+use gt_net::protocol::{FromWorker, ReadAnswer};
 use gt_net::{Connection, Secret};
 use parking_lot::Mutex;
 
-use super::arrivals::Arrived;
+use super::arrivals::{Arrived, Delivery, Origin};
 use super::config::{HeldLimits, RecorderMoved};
-use super::courier::Couriers;
+use super::courier::{Couriers, Parcel, Way};
 use super::group::Group;
 use super::outlet::Outlet;
+use super::placing::Receive;
 use super::reading::{Fault, NewWindow, Reading, Step};
 use super::steps::Steps;
 use super::uploads::Uploaded;
-use crate::{Oversupplied, SessionConfig, SessionHandle, WorkerHandle};
+use crate::{Departing, Oversupplied, SessionConfig, SessionHandle, WorkerHandle};
 
 /// What all sessions of a service share.
 #[derive(Clone)]
@@ -53,12 +54,12 @@ pub(super) struct Hosted {
 impl Hosted {
     pub(super) fn open(worker: &WorkerHandle, opening: Opening, around: &Surroundings) -> Arc<Hosted> {
         let Opening { number, secret, config, from } = opening;
-        let steps = Mutex::new(Steps::new(from, &config, &around.held));
+        let (steps, is_bereft) = (Mutex::new(Steps::new(from, &config, &around.held)), config.lost.is_some());
         let hosted = Arc::new(Hosted {
             number,
             secret,
             handle: worker.open(config),
-            reading: Mutex::new(Reading::new(from, &around.held)),
+            reading: Mutex::new(Reading::new(from, is_bereft, &around.held)),
             steps,
             uploaded: Mutex::default(),
             outlet: Arc::new(Outlet::new(around.held)),
@@ -109,20 +110,18 @@ impl Hosted {
         Ok(())
     }
 
-    /// Something the server wants done behind what came so far.
-    pub(super) fn insert(&self, step: Step) -> Result<(), Fault> {
-        let mut reading = self.reading.lock();
-        let mut steps = Vec::new();
-        reading.insert(step, &mut steps)?;
-        self.push(steps)
-    }
-
     fn push(&self, new: Vec<(u64, Step)>) -> Result<(), Fault> {
         if new.is_empty() {
             return Ok(());
         }
         let mut steps = self.steps.lock();
         let pushed = new.into_iter().try_for_each(|(stream, step)| {
+            // At once: what stands before it may wait for just those values.
+            if let Step::Abandon { from, failure } = &step {
+                let failed = steps.arrivals.abandon(*from, failure);
+                failed.into_iter().for_each(|delivery| self.deliver(delivery));
+                self.around.couriers.forget(self.number, Some(*from));
+            }
             steps.push(stream, step)?;
             self.go_on(&mut steps);
             Ok(())
@@ -167,15 +166,17 @@ impl Hosted {
                 self.handle.trim();
                 steps.executed.gave(stream, 0, 0);
             }
-            Step::Expect { id, generation } => {
-                let Some(arrived) = steps.arrivals.take(id, generation) else {
-                    return Err(Step::Expect { id, generation });
-                };
-                match arrived {
-                    Ok((ty, bytes)) => self.handle.insert(id, ty, SiteId::default(), bytes),
-                    Err(failure) => self.handle.poison(id, failure),
-                }
+            Step::Receive(receive) => {
+                let Receive { id, name, ty, from } = *receive;
+                self.handle.expect(id, ty, SiteId::default());
                 steps.executed.gave(stream, 0, 0);
+                if let Some(delivery) = steps.arrivals.expect(from, name, id, ty) {
+                    self.deliver(delivery);
+                }
+            }
+            Step::Abandon { from, .. } => {
+                steps.arrivals.forget(from);
+                steps.executed.passed(stream);
             }
             Step::Read { request, id } => {
                 outlet.owe();
@@ -192,17 +193,15 @@ impl Hosted {
                 outlet.answer(request, ReadAnswer::Stats { json: self.handle.stats().to_json() }, None);
                 steps.executed.passed(stream);
             }
-            Step::Move { id, to, generation } => {
-                let (session, couriers, group) = (self.number, self.around.couriers.clone(), self.around.group.clone());
-                let then = move |value: Result<gt_ir::HostTensor, crate::ReadError>| {
-                    let (value, bytes) = match value {
-                        Ok(tensor) => (Ok(tensor.ty), tensor.bytes),
-                        Err(error) => (Err(super::outlet::failure(error)), Vec::new()),
-                    };
-                    let head = encode(&DataRequest::Transfer { session, id, value, generation });
-                    couriers.send(&to, &group, generation, head, bytes);
+            Step::Send { id, name, to, own } => {
+                let couriers = self.around.couriers.clone();
+                let way = Way { session: self.number, own, to };
+                couriers.prepare(&way);
+                let then = move |value: Result<Departing, crate::ReadError>| {
+                    let value = value.map_err(super::outlet::failure);
+                    couriers.send(&way, Parcel { name, value });
                 };
-                self.handle.copy_then(id, sent, Box::new(then));
+                self.handle.move_then(id, sent, Box::new(then));
                 steps.executed.passed(stream);
             }
             Step::Nothing => steps.executed.passed(stream),
@@ -250,16 +249,24 @@ impl Hosted {
     }
 
     /// A value from another worker.
-    pub(super) fn arrived(&self, id: TensorId, generation: u64, arrived: Arrived) -> Result<(), String> {
-        let arrived = arrived.and_then(|(ty, bytes)| match bytes.len() == ty.bytes() {
-            true => Ok((ty, bytes)),
-            false => Err(Failure::new(FailureKind::Internal, format!("{} bytes came for a {ty}", bytes.len()))),
-        });
-        let mut steps = self.steps.lock();
-        steps.arrived(id, generation, arrived)?;
-        self.go_on(&mut steps);
-        self.say_executed(&mut steps, false);
-        Ok(())
+    pub(super) fn arrived(&self, from: Origin, name: TensorId, arrived: Arrived) {
+        let delivery = self.steps.lock().arrivals.put(from, name, arrived);
+        if let Some(delivery) = delivery {
+            self.deliver(delivery);
+        }
+    }
+
+    /// Gives a value to those that wait for it.
+    fn deliver(&self, (id, value): Delivery) {
+        match value {
+            Ok(bytes) => {
+                // It was expected, so there is room.
+                if let Err(too_much) = self.handle.supply(id, bytes) {
+                    self.handle.fail(id, Failure::new(FailureKind::Memory, too_much.to_string()));
+                }
+            }
+            Err(failure) => self.handle.fail(id, failure),
+        }
     }
 
     /// Its client is here.
@@ -286,6 +293,7 @@ impl Hosted {
             self.outlet.close(Some(reason));
         }
         self.handle.close();
+        self.around.couriers.forget(self.number, None);
         self.outlet.close(None);
     }
 }

@@ -4,6 +4,8 @@
 //! server ══ control ══► receive ─► reading (decodes, knows templates) ─► steps (in order) ─► SessionHandle
 //! client ══ data ═════► uploads ──────────────────────────────────────────────────────────► SessionHandle
 //! client ◄═ data ══════ outlet ◄─ answers, from whatever thread has them
+//! worker ◄═ data ══════ courier ◄─ values that move, from whatever thread has them
+//! worker ══ data ═════► arrivals (until the stream is there) ─────────────────────────────► SessionHandle
 //! ```
 //! Threads: the I/O thread receives; the device thread says when something has run, and moves on what had no room; one
 //! thread, `gt-join`, connects to the server, again and again, and looks after what takes time.
@@ -12,7 +14,7 @@
 //! SERVE-2: a session's messages take effect once and in order, whatever connections break.
 //! SERVE-3: what one session sends can end that session, and nothing else.
 //! SERVE-4: an answer reaches its client, by the connection that is attached or the one that comes.
-//! SERVE-5: nobody speaks of a session, or of the group, without its secret.
+//! SERVE-5: nobody speaks of a session without its secret, nor does another worker.
 
 mod arrivals;
 mod config;
@@ -22,10 +24,12 @@ mod data;
 mod error;
 mod executed;
 mod group;
+mod handshake;
 mod host;
 mod hosted;
 mod join;
 mod outlet;
+mod placing;
 mod reading;
 #[cfg(test)]
 mod reading_tests;

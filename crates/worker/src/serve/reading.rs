@@ -9,12 +9,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use gt_ir::codec::Reader;
-use gt_ir::{Op, OpError, TensorId, Window};
-use gt_net::protocol::{StreamMessage, WorkerInfo, decode};
+use gt_ir::{Failure, Op, OpError, TensorId, Window};
+use gt_net::protocol::{Peer, StreamMessage, decode};
 use gt_net::{Arrival, Inbox};
+use gt_plan::shard::PlacedWindow;
 use gt_plan::{Bindings, Template};
 
+use super::arrivals::Origin;
 use super::config::HeldLimits;
+use super::placing::{Placing, Receive};
 use super::templates::Templates;
 use crate::Missing;
 
@@ -36,9 +39,11 @@ pub(super) enum Step {
     /// Give cached memory back.
     Trim,
     /// Send a value to another worker.
-    Move { id: TensorId, to: Box<WorkerInfo>, generation: u64 },
+    Send { id: TensorId, name: TensorId, to: Arc<Peer>, own: Origin },
     /// Wait for a value from another worker.
-    Expect { id: TensorId, generation: u64 },
+    Receive(Box<Receive>),
+    /// Wait for no more values of a worker.
+    Abandon { from: Origin, failure: Box<Failure> },
     /// Nothing: the message has had its effect.
     Nothing,
 }
@@ -49,6 +54,19 @@ pub(super) struct NewWindow {
     pub(super) missing: Vec<Missing>,
     /// Of all payloads, those that travel apart included.
     pub(super) payload_bytes: u64,
+}
+
+impl NewWindow {
+    /// A window, with the uploads whose payloads travel apart.
+    pub(super) fn new(window: Window, missing: Vec<Missing>) -> Self {
+        let inside: u64 = window.uploads.iter().map(|payload| payload.bytes.len() as u64).sum();
+        let len_bytes = |at: u32| match window.instrs.get(at as usize).map(|instr| &instr.op) {
+            Some(Op::Upload(upload)) => upload.shape.numel().saturating_mul(upload.dtype.size()) as u64,
+            _ => 0,
+        };
+        let payload_bytes = missing.iter().fold(inside, |sum, (at, _)| sum.saturating_add(len_bytes(*at)));
+        NewWindow { window, missing, payload_bytes }
+    }
 }
 
 impl Step {
@@ -79,27 +97,26 @@ impl From<OpError> for Fault {
     }
 }
 
-/// What is kept unread.
-enum Unread {
-    Message(Box<[u8]>),
-    Step(Step),
-}
-
 /// The reading end of one session's stream.
 pub(super) struct Reading {
     inbox: Inbox,
     templates: Templates,
     awaited: Option<u128>,
     /// With the stream's count after each.
-    unread: VecDeque<(u64, Unread)>,
+    unread: VecDeque<(u64, Box<[u8]>)>,
     unread_bytes: usize,
     most_bytes: usize,
+    /// Once it is one of several sessions.
+    placing: Option<Placing>,
+    is_bereft: bool,
 }
 
 impl Reading {
-    /// Reads from message `from` on.
-    pub(super) fn new(from: u64, held: &HeldLimits) -> Self {
+    /// Reads from message `from` on. One that is bereft had values on a worker that is lost.
+    pub(super) fn new(from: u64, is_bereft: bool, held: &HeldLimits) -> Self {
         Reading {
+            placing: None,
+            is_bereft,
             inbox: Inbox::starting_at(from),
             templates: Templates::new(held.templates, held.template_instrs),
             awaited: None,
@@ -138,27 +155,12 @@ impl Reading {
         if let Ok(StreamMessage::Template { digest, template }) = decode(message) {
             self.keep_template(digest, template)?;
         }
-        self.keep(stream, Unread::Message(message.into()), message.len())?;
+        self.keep(stream, message.into())?;
         self.go_on(steps)
     }
 
-    /// Takes what the server wants done behind the messages so far.
-    pub(super) fn insert(&mut self, step: Step, steps: &mut Vec<(u64, Step)>) -> Result<(), Fault> {
-        let stream = self.inbox.received();
-        match self.awaited {
-            None => {
-                steps.push((stream, step));
-                Ok(())
-            }
-            Some(_) => {
-                let len_bytes = step.len_bytes();
-                self.keep(stream, Unread::Step(step), len_bytes)
-            }
-        }
-    }
-
-    fn keep(&mut self, stream: u64, unread: Unread, len_bytes: usize) -> Result<(), Fault> {
-        self.unread_bytes += len_bytes + OVERHEAD_BYTES;
+    fn keep(&mut self, stream: u64, unread: Box<[u8]>) -> Result<(), Fault> {
+        self.unread_bytes += unread.len() + OVERHEAD_BYTES;
         if self.unread_bytes > self.most_bytes {
             let bytes = self.unread_bytes;
             return Err(Fault::Broken(format!("{bytes} bytes of messages wait for a template that does not come")));
@@ -176,19 +178,11 @@ impl Reading {
         let mut unread = std::mem::take(&mut self.unread);
         self.unread_bytes = 0;
         let mut wanted = None;
-        while let Some((stream, next)) = unread.pop_front() {
-            match next {
-                Unread::Message(message) if self.awaited.is_none() => wanted = self.read(stream, &message, steps)?,
-                Unread::Step(step) if self.awaited.is_none() => steps.push((stream, step)),
+        while let Some((stream, message)) = unread.pop_front() {
+            match self.awaited {
+                None => wanted = self.read(stream, &message, steps)?,
                 // Another template is missing: the rest waits again.
-                Unread::Message(message) => {
-                    let len_bytes = message.len();
-                    self.keep(stream, Unread::Message(message), len_bytes)?;
-                }
-                Unread::Step(step) => {
-                    let len_bytes = step.len_bytes();
-                    self.keep(stream, Unread::Step(step), len_bytes)?;
-                }
+                Some(_) => self.keep(stream, message)?,
             }
         }
         Ok(wanted)
@@ -212,7 +206,7 @@ impl Reading {
                 Some(template) => new_window(template.window(&whole(bindings, Bindings::decode)?)?),
                 None => {
                     self.awaited = Some(digest);
-                    self.keep(stream, Unread::Message(message.into()), message.len())?;
+                    self.keep(stream, message.into())?;
                     return Ok(Some(digest));
                 }
             },
@@ -220,14 +214,47 @@ impl Reading {
                 self.keep_template(digest, template)?;
                 Step::Nothing
             }
-            StreamMessage::Read { request, id } => Step::Read { request, id },
+            StreamMessage::Read { request, id } => {
+                let id = self.placing.as_ref().map_or(id, |placing| placing.name(id));
+                Step::Read { request, id }
+            }
             StreamMessage::Synchronize { request } => Step::Synchronize { request },
             StreamMessage::Trim {} => Step::Trim,
             StreamMessage::Stats { request } => Step::Stats { request },
+            StreamMessage::Peers { own, epoch, peers } => {
+                self.placing.get_or_insert_with(|| Placing::new(own)).meet(own, epoch, peers)?;
+                Step::Nothing
+            }
+            StreamMessage::Placed { window } => return self.placed(stream, window, steps).map(|()| None),
+            StreamMessage::Abandon { from, failure } => match &self.placing {
+                Some(placing) => Step::Abandon { from: placing.origin(from)?, failure: Box::new(failure) },
+                None if self.is_bereft => Step::Nothing,
+                None => return Err(not_one_of_several()),
+            },
         };
         steps.push((stream, step));
         Ok(None)
     }
+
+    /// A window for several workers: what this one does of it.
+    fn placed(&mut self, stream: u64, window: &[u8], steps: &mut Vec<(u64, Step)>) -> Result<(), Fault> {
+        let window = whole(window, PlacedWindow::decode)?;
+        let mut own = match &mut self.placing {
+            Some(placing) => placing.steps(&window)?,
+            // It was for the worker that is lost; the client will say so.
+            None if self.is_bereft => Vec::new(),
+            None => return Err(not_one_of_several()),
+        };
+        // The message is done with when the last of them is.
+        let last = own.pop().unwrap_or(Step::Nothing);
+        steps.extend(own.into_iter().map(|step| (stream - 1, step)));
+        steps.push((stream, last));
+        Ok(())
+    }
+}
+
+fn not_one_of_several() -> Fault {
+    Fault::Broken("a window for several workers came before word of them".to_string())
 }
 
 /// Decodes something that takes all of the bytes.
@@ -240,20 +267,17 @@ fn whole<T>(bytes: &[u8], decode: impl FnOnce(&mut Reader<'_>) -> Result<T, OpEr
     }
 }
 
-/// A window, with the uploads whose payloads travel apart.
+/// A window: what it has no payload for travels apart, under the name of the value.
 fn new_window(window: Window) -> Step {
     let mut inside: Vec<u32> = window.uploads.iter().map(|payload| payload.instr).collect();
     inside.sort_unstable();
-    let mut payload_bytes: u64 = window.uploads.iter().map(|payload| payload.bytes.len() as u64).sum();
     let mut missing = Vec::new();
     for (at, instr) in window.instrs.iter().enumerate() {
-        if let (Op::Upload(upload), Some(&id)) = (&instr.op, instr.outs.first())
+        if let (Op::Upload(_), Some(&id)) = (&instr.op, instr.outs.first())
             && inside.binary_search(&(at as u32)).is_err()
         {
-            let len_bytes = upload.shape.numel().saturating_mul(upload.dtype.size());
-            payload_bytes = payload_bytes.saturating_add(len_bytes as u64);
             missing.push((at as u32, id));
         }
     }
-    Step::Window(Box::new(NewWindow { window, missing, payload_bytes }))
+    Step::Window(Box::new(NewWindow::new(window, missing)))
 }

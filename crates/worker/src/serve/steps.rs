@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gt_ir::TensorId;
-
-use super::arrivals::{Arrivals, Arrived};
+use super::arrivals::Arrivals;
 use super::config::HeldLimits;
 use super::executed::Executed;
 use super::reading::{Fault, Step};
@@ -62,11 +60,6 @@ impl Steps {
     pub(super) fn put_back(&mut self, stream: u64, step: Step) {
         self.waiting_bytes += step.len_bytes();
         self.waiting.push_front((stream, step));
-    }
-
-    /// A value came from another worker.
-    pub(super) fn arrived(&mut self, id: TensorId, generation: u64, arrived: Arrived) -> Result<(), String> {
-        self.arrivals.put(id, generation, arrived)
     }
 
     /// Whether everything has been done and has run.

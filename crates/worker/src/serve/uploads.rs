@@ -1,4 +1,4 @@
-//! Which payloads of a client have come: a client whose connection broke sends again what it has no word of.
+//! Which payloads have come: whoever's connection broke sends again what it has no word of.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,16 +7,21 @@ use gt_ir::TensorId;
 /// How many are remembered.
 const REMEMBERED_UPLOADS: usize = 1 << 14;
 
-/// The ids of uploads that came.
-#[derive(Default)]
-pub(super) struct Uploaded {
-    ids: BTreeSet<TensorId>,
-    order: VecDeque<TensorId>,
+/// The names of payloads that came.
+pub(super) struct Uploaded<K = TensorId> {
+    ids: BTreeSet<K>,
+    order: VecDeque<K>,
 }
 
-impl Uploaded {
-    /// Whether the id is new.
-    pub(super) fn note(&mut self, id: TensorId) -> bool {
+impl<K> Default for Uploaded<K> {
+    fn default() -> Self {
+        Uploaded { ids: BTreeSet::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Copy> Uploaded<K> {
+    /// Whether the name is new.
+    pub(super) fn note(&mut self, id: K) -> bool {
         if !self.ids.insert(id) {
             return false;
         }

@@ -22,7 +22,6 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 pub const SECRET: &[u8] = b"the session's secret";
-pub const PEER_SECRET: &[u8] = b"the group's secret";
 
 type Message = (Vec<u8>, Option<Bytes>);
 
@@ -139,12 +138,7 @@ impl FakeServer {
     /// Takes a worker in, as one it knows by this secret.
     pub fn take_in(&self, secret: &[u8]) -> (Line, Join) {
         let (line, join) = self.next_join();
-        line.tell(&ToWorker::Joined {
-            id: "worker_0".into(),
-            index: 0,
-            secret: secret.into(),
-            peer_secret: PEER_SECRET.into(),
-        });
+        line.tell(&ToWorker::Joined { id: "worker_0".into(), index: 0, secret: secret.into() });
         (line, join)
     }
 }

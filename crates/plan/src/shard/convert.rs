@@ -1,0 +1,396 @@
+//! From one placement to another: what one worker cuts, sends, receives, reduces and puts together.
+//!
+//! Every worker needs a region of each value, and knows who has what: the regions that there are, each once for every addend
+//! where the value is partial. So gathering, scattering, sending and reducing are one thing. What goes from one worker to
+//! another goes as one message.
+//!
+//! CONVERT-1: addends are reduced in the order of their coordinates, pieces taken in the order of their regions: runs repeat
+//! bit for bit.
+//! CONVERT-2: a large sum that everybody wants is made in two rounds, each worker reducing its share and giving it to the
+//! others: 2 (n - 1) / n of its bytes leave each worker, as by a ring, in two steps instead of 2 (n - 1).
+
+use gt_ir::ops::{Binary, Concat, ReduceKind, Side};
+use gt_ir::rows::BinaryKind;
+use gt_ir::shard::{Region, Split, bounds};
+use gt_ir::{Emit, OpError, Shape, Steps, TensorId, TensorType, Val};
+
+use super::all_reduce::{Share, all_reduce};
+use super::lower::{Draft, fits};
+use super::{Conversion, Placement};
+
+/// Sums below so many bytes are made in one round: everybody gets everything.
+pub(super) const TWO_ROUNDS_BYTES: usize = 16 << 10;
+
+/// Bytes that each worker sends when values of these types go from one placement to another.
+pub(super) fn sent_by(from: &Placement, to: &Placement, types: &[TensorType]) -> Vec<(u32, u64)> {
+    let mut sent: Vec<(u32, u64)> = from.mesh.workers().iter().map(|&w| (w, 0)).collect();
+    if to.is_partial() {
+        return sent;
+    }
+    if let Some((axis, _)) = all_reduced(from, to) {
+        let count = from.mesh.extents()[axis] as usize;
+        let numel = |rank: usize| types.iter().map(|ty| from.region(&ty.shape, rank).size.numel()).sum::<usize>();
+        let size = types.first().map_or(1, |ty| ty.dtype.size());
+        if numel(0) * size >= TWO_ROUNDS_BYTES && count > 1 {
+            for (rank, (_, bytes)) in sent.iter_mut().enumerate() {
+                let (all, own) = (numel(rank), bounds(numel(rank), 1, count, from.mesh.coordinate(rank, axis)).1);
+                *bytes = ((all - own + own * (count - 1)) * size) as u64;
+            }
+            return sent;
+        }
+    }
+    for (rank, &worker) in to.mesh.workers().iter().enumerate() {
+        for piece in pieces(types, from, to, rank) {
+            if from.mesh.workers()[piece.holder] != worker {
+                sent[piece.holder].1 += (piece.region.size.numel() * types[piece.value].dtype.size()) as u64;
+            }
+        }
+    }
+    sent
+}
+
+/// What one worker contributes to another's region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Piece {
+    /// Of the value of this place in the list.
+    value: usize,
+    region: Region,
+    /// Who sends it, by rank where it lies.
+    holder: usize,
+}
+
+/// Names for what travels: one for each round and pair of workers.
+pub(super) struct Tags {
+    first: TensorId,
+    workers: Vec<u32>,
+}
+
+impl Tags {
+    pub(super) fn new(first: TensorId, from: &Placement, to: &Placement) -> Tags {
+        let mut workers: Vec<u32> = from.mesh.workers().iter().chain(to.mesh.workers()).copied().collect();
+        workers.sort_unstable();
+        workers.dedup();
+        Tags { first, workers }
+    }
+
+    pub(super) fn name(&self, round: usize, from: u32, to: u32) -> TensorId {
+        let n = self.workers.len();
+        let place = |w: u32| self.workers.iter().position(|&x| x == w).unwrap_or_default();
+        TensorId(self.first.0.wrapping_add(((round * n + place(from)) * n + place(to)) as u64))
+    }
+
+    /// How many names a conversion takes.
+    pub(super) fn count(from: &Placement, to: &Placement) -> u64 {
+        let n = Tags::new(TensorId::default(), from, to).workers.len() as u64;
+        2 * n * n
+    }
+}
+
+/// Whether a placement becomes another one without anybody hearing of it, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quiet {
+    /// Everybody has what it needs, or more.
+    Cut,
+    /// A whole value as one that has to be summed: the first keeps it, the others have nothing to add.
+    Addend,
+}
+
+/// See [`Quiet`]; `None` when something has to travel.
+pub(super) fn quiet(from: &Placement, to: &Placement, shape: &Shape) -> Option<Quiet> {
+    if to.is_partial() {
+        let same = from.mesh == to.mesh
+            && from
+                .splits
+                .iter()
+                .zip(&to.splits)
+                .all(|(a, b)| a == b || matches!((a, b), (Split::Replicate, Split::Partial(_))));
+        return same.then_some(if from.splits == to.splits { Quiet::Cut } else { Quiet::Addend });
+    }
+    if from.is_partial() {
+        return None;
+    }
+    let has = |(rank, &worker): (usize, &u32)| {
+        let need = to.region(shape, rank);
+        from.mesh.rank(worker).is_some_and(|r| contains(&from.region(shape, r), &need))
+    };
+    to.mesh.workers().iter().enumerate().all(has).then_some(Quiet::Cut)
+}
+
+fn contains(outer: &Region, inner: &Region) -> bool {
+    inner.size.contains(&0)
+        || (0..inner.size.rank()).all(|axis| {
+            outer.start[axis] <= inner.start[axis]
+                && inner.start[axis] + inner.size[axis] <= outer.start[axis] + outer.size[axis]
+        })
+}
+
+/// The axis of the mesh along which everybody's addends become everybody's sum.
+pub(super) fn all_reduced(from: &Placement, to: &Placement) -> Option<(usize, ReduceKind)> {
+    if from.mesh != to.mesh {
+        return None;
+    }
+    let mut changed = (0..from.splits.len()).filter(|&k| from.splits[k] != to.splits[k]);
+    let axis = changed.next().filter(|_| changed.next().is_none())?;
+    match (from.splits[axis], to.splits[axis]) {
+        (Split::Partial(kind), Split::Replicate) => Some((axis, kind)),
+        _ => None,
+    }
+}
+
+/// Makes the worker's part of some conversions.
+pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: TensorId) -> Result<(), OpError> {
+    let Some(one) = values.first() else { return Ok(()) };
+    let (from, to) = (draft.placement(one.lies)?.clone(), draft.placement(one.wanted)?.clone());
+    for value in values {
+        if (value.lies, value.wanted, value.ty.dtype) != (one.lies, one.wanted, one.ty.dtype) {
+            return Err(OpError::malformed("conversions that travel together differ"));
+        }
+        fits(&from, &value.ty)?;
+        fits(&to, &value.ty)?;
+    }
+    let (source, target) = (from.mesh.rank(draft.worker), to.mesh.rank(draft.worker));
+    if source.is_none() && target.is_none() {
+        return Ok(());
+    }
+    if to.is_partial() {
+        return add_in(draft, values, &from, &to);
+    }
+    let tags = Tags::new(first, &from, &to);
+    let types: Vec<TensorType> = values.iter().map(|v| v.ty).collect();
+    if let (Some((axis, kind)), Some(rank)) = (all_reduced(&from, &to), source) {
+        let numel: usize = values.iter().map(|v| from.region(&v.ty.shape, rank).size.numel()).sum();
+        if numel * one.ty.dtype.size() >= TWO_ROUNDS_BYTES && from.mesh.extents()[axis] > 1 {
+            let own = Share { placement: &from, axis, kind, rank };
+            return all_reduce(draft, values, &own, &tags);
+        }
+    }
+    let mine = source.map(|rank| own_parts(draft, values, &from, rank)).transpose()?.unwrap_or_default();
+    // What others need of it, a message for each of them.
+    let mut sends = Vec::new();
+    if source.is_some() {
+        for (rank, &worker) in to.mesh.workers().iter().enumerate() {
+            if worker == draft.worker {
+                continue;
+            }
+            let pieces = pieces(&types, &from, &to, rank);
+            let wanted = pieces.iter().filter(|p| Some(p.holder) == source);
+            let cut = wanted.map(|p| cut(draft, &mine[p.value], &p.region)).collect::<Result<Vec<_>, _>>()?;
+            if !cut.is_empty() {
+                let packed = pack(draft, &cut)?;
+                sends.push((packed, tags.name(0, draft.worker, worker), worker));
+            }
+        }
+    }
+    // What it needs of others, in the order they pack it.
+    let needed = target.map_or_else(Vec::new, |rank| pieces(&types, &from, &to, rank));
+    let others: Vec<u32> = {
+        let mut ranks: Vec<usize> = needed.iter().map(|p| p.holder).filter(|&h| Some(h) != source).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks.into_iter().map(|rank| from.mesh.workers()[rank]).collect()
+    };
+    let holder = |p: &Piece| from.mesh.workers()[p.holder];
+    let receives: Vec<_> = others
+        .iter()
+        .map(|&worker| {
+            let numel = needed.iter().filter(|p| holder(p) == worker).map(|p| p.region.size.numel()).sum();
+            (tags.name(0, worker, draft.worker), TensorType::new(one.ty.dtype, &[numel]), worker)
+        })
+        .collect();
+    let received = draft.exchange(&sends, &receives);
+    let Some(rank) = target else { return Ok(()) };
+    let mut arrived: Vec<Option<Val>> = vec![None; needed.len()];
+    for (&worker, &packed) in others.iter().zip(&received) {
+        let mut at = 0;
+        for (k, piece) in needed.iter().enumerate().filter(|(_, p)| holder(p) == worker) {
+            let flat = flat_slice(draft, packed, at, piece.region.size.numel())?;
+            arrived[k] = Some((draft as &mut dyn Emit).reshape(flat, piece.region.size)?);
+            at += piece.region.size.numel();
+        }
+    }
+    for (index, value) in values.iter().enumerate() {
+        let want = to.region(&value.ty.shape, rank);
+        let mut whole: Vec<(Region, Val)> = Vec::new();
+        for (k, piece) in needed.iter().enumerate().filter(|(_, p)| p.value == index) {
+            let val = match arrived[k] {
+                Some(val) => val,
+                None => cut(draft, &mine[index], &piece.region)?,
+            };
+            match whole.last_mut() {
+                // CONVERT-1: the addends of one region follow one another.
+                Some((region, sum)) if *region == piece.region && from.is_partial() => {
+                    *sum = reduce(draft, kind_of(&from), *sum, val)?;
+                }
+                _ => whole.push((piece.region, val)),
+            }
+        }
+        let made = match whole.is_empty() {
+            true => (draft as &mut dyn Emit).fill(value.ty.with_shape(want.size), 0.0)?,
+            false => assemble(draft, whole, 0)?,
+        };
+        draft.give(value.to, made)?;
+    }
+    Ok(())
+}
+
+/// What reduces a partial placement; along several axes it is one kind.
+fn kind_of(placement: &Placement) -> ReduceKind {
+    let mut kinds =
+        placement.splits.iter().filter_map(|s| if let Split::Partial(kind) = s { Some(*kind) } else { None });
+    kinds.next().unwrap_or(ReduceKind::Sum)
+}
+
+pub(super) fn reduce(draft: &mut Draft<'_>, kind: ReduceKind, a: Val, b: Val) -> Result<Val, OpError> {
+    let is_bool = draft.ty(a).dtype == gt_ir::DType::Bool;
+    let kind = match kind {
+        ReduceKind::Sum if is_bool => BinaryKind::Max,
+        ReduceKind::Sum => BinaryKind::Add,
+        ReduceKind::Prod if is_bool => BinaryKind::Min,
+        ReduceKind::Prod => BinaryKind::Mul,
+        ReduceKind::Max => BinaryKind::Max,
+        ReduceKind::Min => BinaryKind::Min,
+    };
+    Ok(draft.emit(Binary { kind, scalar: Side::None }.into(), &[a, b], &[])?[0])
+}
+
+/// The parts that a rank has.
+pub(super) fn own_parts(
+    draft: &mut Draft<'_>,
+    values: &[Conversion],
+    from: &Placement,
+    rank: usize,
+) -> Result<Vec<(Region, Val)>, OpError> {
+    let part = |v: &Conversion| {
+        let region = from.region(&v.ty.shape, rank);
+        Ok((region, draft.value(v.from, v.ty.with_shape(region.size))))
+    };
+    values.iter().map(part).collect()
+}
+
+/// Who gives what to the region that `rank` wants: by value, region and addend.
+fn pieces(types: &[TensorType], from: &Placement, to: &Placement, rank: usize) -> Vec<Piece> {
+    let me = to.mesh.workers()[rank];
+    let mut out = Vec::new();
+    for (value, ty) in types.iter().enumerate() {
+        let shape = &ty.shape;
+        let want = to.region(shape, rank);
+        // Regions in order of the first rank that has them; holders of each by addend.
+        let mut regions: Vec<(Region, Vec<(usize, Vec<usize>)>)> = Vec::new();
+        for holder in 0..from.mesh.count() {
+            let region = from.region(shape, holder);
+            let addend = addend(from, holder);
+            let known = match regions.iter().position(|(r, _)| *r == region) {
+                Some(known) => known,
+                None => {
+                    regions.push((region, Vec::new()));
+                    regions.len() - 1
+                }
+            };
+            let addends = &mut regions[known].1;
+            match addends.iter_mut().find(|(a, _)| *a == addend) {
+                Some((_, holders)) => holders.push(holder),
+                None => addends.push((addend, vec![holder])),
+            }
+        }
+        for (region, mut addends) in regions {
+            let Some(both) = region.meet(&want) else { continue };
+            addends.sort_by_key(|(addend, _)| *addend);
+            for (_, holders) in addends {
+                // Itself if it can be, else the load is spread.
+                let own = holders.iter().copied().find(|&h| from.mesh.workers()[h] == me);
+                let holder = own.unwrap_or(holders[rank % holders.len()]);
+                out.push(Piece { value, region: both, holder });
+            }
+        }
+    }
+    out
+}
+
+/// Which addend a rank has, where a value is partial.
+fn addend(from: &Placement, rank: usize) -> usize {
+    let mut addend = 0;
+    for (axis, split) in from.splits.iter().enumerate() {
+        if matches!(split, Split::Partial(_)) {
+            addend = addend * from.mesh.extents()[axis] as usize + from.mesh.coordinate(rank, axis);
+        }
+    }
+    addend
+}
+
+/// A region of what the worker has.
+fn cut(draft: &mut Draft<'_>, (have, val): &(Region, Val), region: &Region) -> Result<Val, OpError> {
+    if have == region {
+        return Ok(*val);
+    }
+    let starts: Vec<i64> = region.start.iter().zip(have.start.iter()).map(|(r, h)| (r - h) as i64).collect();
+    (draft as &mut dyn Emit).slice(*val, region.size, &starts, Steps::splat(region.size.rank(), 1))
+}
+
+fn flat(draft: &mut Draft<'_>, val: Val) -> Result<Val, OpError> {
+    let numel = draft.ty(val).numel();
+    (draft as &mut dyn Emit).reshape(val, Shape::new(&[numel]))
+}
+
+pub(super) fn flat_slice(draft: &mut Draft<'_>, val: Val, start: usize, len: usize) -> Result<Val, OpError> {
+    if draft.ty(val).shape == Shape::new(&[len]) {
+        return Ok(val);
+    }
+    (draft as &mut dyn Emit).slice(val, Shape::new(&[len]), &[start as i64], Steps::splat(1, 1))
+}
+
+/// Values behind one another in one of one axis.
+pub(super) fn pack(draft: &mut Draft<'_>, vals: &[Val]) -> Result<Val, OpError> {
+    let flats = vals.iter().map(|&v| flat(draft, v)).collect::<Result<Vec<_>, _>>()?;
+    match flats[..] {
+        [one] => Ok(one),
+        _ => Ok(draft.emit(Concat { axis: 0 }.into(), &flats, &[])?[0]),
+    }
+}
+
+/// Pieces of a grid as one value.
+fn assemble(draft: &mut Draft<'_>, mut pieces: Vec<(Region, Val)>, axis: usize) -> Result<Val, OpError> {
+    if let [(_, one)] = pieces[..] {
+        return Ok(one);
+    }
+    if axis >= pieces[0].0.size.rank() {
+        return Err(OpError::malformed("two pieces lie in one place"));
+    }
+    // Stable: pieces of one start stay in order.
+    pieces.sort_by_key(|(region, _)| region.start[axis]);
+    let mut rows = Vec::new();
+    while !pieces.is_empty() {
+        let start = pieces[0].0.start[axis];
+        let others = pieces.split_off(pieces.partition_point(|(region, _)| region.start[axis] == start));
+        rows.push(assemble(draft, std::mem::replace(&mut pieces, others), axis + 1)?);
+    }
+    match rows[..] {
+        [one] => Ok(one),
+        _ => Ok(draft.emit(Concat { axis: axis as u8 }.into(), &rows, &[])?[0]),
+    }
+}
+
+/// [`Quiet::Addend`].
+fn add_in(draft: &mut Draft<'_>, values: &[Conversion], from: &Placement, to: &Placement) -> Result<(), OpError> {
+    for value in values {
+        if quiet(from, to, &value.ty.shape).is_none() {
+            return Err(OpError::malformed("a value cannot become one that has to be summed"));
+        }
+        let Some(rank) = from.mesh.rank(draft.worker) else { continue };
+        let ty = from.local(&value.ty, rank);
+        let keeps = (0..to.splits.len()).all(|axis| match (from.splits[axis], to.splits[axis]) {
+            (Split::Replicate, Split::Partial(ReduceKind::Sum | ReduceKind::Prod)) => {
+                from.mesh.coordinate(rank, axis) == 0
+            }
+            // The largest of equal ones is that one.
+            _ => true,
+        });
+        let val = if keeps {
+            draft.value(value.from, ty)
+        } else {
+            let neutral = if kind_of(to) == ReduceKind::Prod { 1.0 } else { 0.0 };
+            (draft as &mut dyn Emit).fill(ty, neutral)?
+        };
+        draft.give(value.to, val)?;
+    }
+    Ok(())
+}

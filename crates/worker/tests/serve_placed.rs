@@ -1,0 +1,227 @@
+//! Sessions of one client on several workers: values that move between them.
+
+mod serving;
+mod support;
+
+use gt_ir::{Failure, FailureKind, Instr, SiteId, TensorId, TensorType};
+use gt_net::protocol::{DataRequest, Peer, StreamMessage, encode};
+use gt_plan::shard::{Conversion, PlacedStep, PlacedWindow, Placement};
+use serving::*;
+use support::{floats, within_time};
+
+/// Which session a worker of this number has: 10, 11.
+fn session(number: u32) -> u64 {
+    10 + number as u64
+}
+
+/// Two workers and a client that has a session on both.
+struct Pair {
+    stages: [Stage; 2],
+    clients: [FakeClient; 2],
+    sent: [u64; 2],
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let stages = [Stage::new(), Stage::new()];
+        let clients = [0, 1].map(|n: u32| {
+            stages[n as usize].control.open(session(n));
+            stages[n as usize].attach(session(n))
+        });
+        let mut pair = Pair { stages, clients, sent: [0; 2] };
+        pair.introduce([1, 1]);
+        pair
+    }
+
+    /// Tells each of the other.
+    fn introduce(&mut self, epochs: [u64; 2]) {
+        for own in 0..2u32 {
+            let other = 1 - own;
+            let worker = self.stages[other as usize].service.info().clone();
+            let epoch = epochs[other as usize];
+            let peer = Peer { number: other, epoch, worker, session: session(other), secret: SECRET.into() };
+            self.say(own, &StreamMessage::Peers { own, epoch: epochs[own as usize], peers: vec![peer] });
+        }
+    }
+
+    fn say(&mut self, to: u32, message: &StreamMessage<'_>) {
+        let seq = self.sent[to as usize];
+        self.stages[to as usize].control.stream(session(to), seq, message);
+        self.sent[to as usize] += 1;
+    }
+
+    fn placed(&mut self, to: u32, window: &PlacedWindow) {
+        let mut bytes = Vec::new();
+        window.encode(&mut bytes);
+        self.say(to, &StreamMessage::Placed { window: &bytes });
+    }
+
+    fn read(&mut self, from: u32, request: u64, id: u64) {
+        self.say(from, &StreamMessage::Read { request, id: TensorId(id) });
+    }
+}
+
+fn floats_type(len: usize) -> TensorType {
+    TensorType::new(gt_ir::DType::F32, &[len])
+}
+
+/// Runs lines on one worker.
+fn run(lines: &[&str], on: u32) -> Vec<PlacedStep> {
+    let step = |line: &&str| {
+        let instr: Instr = line.parse().unwrap();
+        let ins = instr.ins.iter().map(|_| (floats_type(2), on)).collect();
+        let outs = instr.outs.iter().map(|_| on).collect();
+        PlacedStep::Run { instr, ins, outs }
+    };
+    lines.iter().map(step).collect()
+}
+
+/// Moves a value; the name it travels under is made of its new one.
+fn carry(from: u64, to: u64, ty: TensorType, lies: u32, wanted: u32) -> PlacedStep {
+    let value = Conversion { from: TensorId(from), to: TensorId(to), ty, lies, wanted };
+    PlacedStep::Convert { values: vec![value], first: TensorId(100_000 + to), site: SiteId(0) }
+}
+
+fn placed(steps: Vec<PlacedStep>, frees: &[(u64, u32)]) -> PlacedWindow {
+    PlacedWindow {
+        placements: vec![Placement::on(0), Placement::on(1)],
+        steps,
+        frees: frees.iter().map(|&(id, at)| (TensorId(id), at)).collect(),
+        ..PlacedWindow::default()
+    }
+}
+
+fn lost() -> Failure {
+    Failure::new(FailureKind::WorkerLost, "worker_0 is gone")
+}
+
+#[test]
+fn a_value_goes_to_another_worker_and_may_be_freed_at_once() {
+    within_time(|| {
+        let mut pair = Pair::new();
+        let large = floats_type(100_000);
+        let mut steps = run(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5", "%2 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
+        steps.push(carry(1, 3, large, 0, 1));
+        steps.push(carry(2, 4, floats_type(2), 0, 1));
+        steps.extend(run(&["%5 = unary(%4) kind=neg"], 1));
+        let window = placed(steps, &[(1, 0), (2, 0)]);
+        // The one that waits hears of it first.
+        pair.placed(1, &window);
+        pair.read(1, 1, 5);
+        pair.read(1, 2, 3);
+        assert!(pair.clients[1].line.is_silent());
+        pair.placed(0, &window);
+        let mut answers = [pair.clients[1].answer(), pair.clients[1].answer()];
+        answers.sort_by_key(|(request, _)| *request);
+        assert!(matches!(&answers[0], (1, Answer::Value(v)) if floats(v) == [-4.0, -4.0]), "{answers:?}");
+        assert!(matches!(&answers[1], (2, Answer::Value(v)) if floats(v) == vec![2.5; 100_000]));
+        // And the other way round: sent first.
+        let mut steps = run(&["%6 = unary(%5) kind=neg"], 1);
+        steps.push(carry(6, 7, floats_type(2), 1, 0));
+        let window = placed(steps, &[(6, 1), (5, 1)]);
+        pair.placed(1, &window);
+        pair.stages[1].control.wait_executed(session(1), pair.sent[1]);
+        pair.placed(0, &window);
+        pair.read(0, 3, 7);
+        assert_eq!(pair.clients[0].floats(3), [4.0, 4.0]);
+        pair.say(0, &StreamMessage::Stats { request: 4 });
+        pair.say(1, &StreamMessage::Stats { request: 4 });
+        let [from, to] = [0, 1].map(|n: usize| match pair.clients[n].answer() {
+            (4, Answer::Stats(stats)) => stats,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!((from.transfers, from.moved_bytes_out, from.moved_bytes_in), (2, 400_008, 8));
+        assert_eq!((to.transfers, to.moved_bytes_out, to.moved_bytes_in), (1, 8, 400_008));
+        assert_eq!((from.bytes_out, from.bytes_in), (8, 0), "moved values are neither uploaded nor read");
+    });
+}
+
+#[test]
+fn a_failed_value_fails_what_is_made_of_it_elsewhere_and_nothing_else() {
+    within_time(|| {
+        let mut pair = Pair::new();
+        let index = TensorType::new(gt_ir::DType::I64, &[2]);
+        let mut steps = run(&["%1 = fill() dtype=f32 shape=[2] $ 4.0", "%2 = fill() dtype=i64 shape=[2] $ 7"], 0);
+        let take: Instr = "%3 = gather(%1, %2) axis=0".parse().unwrap();
+        let ins = [(floats_type(2), 0), (index, 0)].into_iter().collect();
+        steps.push(PlacedStep::Run { instr: take, ins, outs: [0].into_iter().collect() });
+        steps.push(carry(3, 4, floats_type(2), 0, 1));
+        steps.extend(run(&["%5 = unary(%4) kind=neg", "%6 = fill() dtype=f32 shape=[2] $ 9.0"], 1));
+        let window = placed(steps, &[]);
+        pair.placed(0, &window);
+        pair.placed(1, &window);
+        pair.read(1, 1, 6);
+        assert_eq!(pair.clients[1].floats(1), [9.0, 9.0]);
+        pair.read(1, 2, 5);
+        let failure = pair.clients[1].failure(2);
+        assert_eq!((failure.kind, failure.op.as_str()), (FailureKind::Index, "gather"), "{failure}");
+    });
+}
+
+#[test]
+fn what_a_lost_worker_was_to_send_fails_at_once_and_late_values_are_dropped() {
+    within_time(|| {
+        let mut pair = Pair::new();
+        let mut steps = vec![carry(1, 2, floats_type(2), 0, 1), carry(1, 3, floats_type(2), 0, 1)];
+        steps.extend(run(&["%4 = unary(%2) kind=neg", "%5 = fill() dtype=f32 shape=[2] $ 1.0"], 1));
+        pair.placed(1, &placed(steps, &[]));
+        pair.read(1, 1, 4);
+        assert!(pair.clients[1].line.is_silent());
+        pair.say(1, &StreamMessage::Abandon { from: 0, failure: lost() });
+        assert_eq!(pair.clients[1].failure(1).message, "worker_0 is gone");
+        pair.read(1, 2, 5);
+        assert_eq!(pair.clients[1].floats(2), [1.0, 1.0]);
+        // A value of the one that is lost is not taken for one of the next worker with its number.
+        let late = FakeClient::connect(pair.stages[1].service.info());
+        late.ask(&DataRequest::AttachPeer { session: session(1), secret: SECRET, from: 0, epoch: 1 });
+        late.wait_attached();
+        let head = DataRequest::Transfer { id: TensorId(1), value: Ok(floats_type(2)), bytes: Some(&[0; 8]) };
+        late.line.connection.send(&encode(&head)).unwrap();
+        pair.introduce([2, 1]);
+        let mut steps = run(&["%10 = fill() dtype=f32 shape=[2] $ 6.0"], 0);
+        steps.push(carry(10, 11, floats_type(2), 0, 1));
+        let window = placed(steps, &[]);
+        pair.placed(1, &window);
+        pair.placed(0, &window);
+        pair.read(1, 3, 11);
+        assert_eq!(pair.clients[1].floats(3), [6.0, 6.0]);
+    });
+}
+
+#[test]
+fn nobody_brings_values_without_the_secret_of_their_session() {
+    within_time(|| {
+        let stage = Stage::new();
+        stage.control.open(1);
+        stage.control.open_from(2, 0, &[], None);
+        let stranger = FakeClient::connect(stage.service.info());
+        stranger.ask(&DataRequest::AttachPeer { session: 1, secret: b"another", from: 0, epoch: 0 });
+        assert!(stranger.refusal().contains("secret"));
+        let client = stage.attach(1);
+        client.ask(&DataRequest::Transfer { id: TensorId(1), value: Err(lost()), bytes: None });
+        assert!(client.refusal().contains("clients send uploads"));
+        let peer = FakeClient::connect(stage.service.info());
+        peer.ask(&DataRequest::AttachPeer { session: 1, secret: SECRET, from: 0, epoch: 0 });
+        peer.wait_attached();
+        peer.ask(&DataRequest::Upload { id: TensorId(1) });
+        assert!(peer.refusal().contains("workers send transfers"));
+        assert_eq!(stage.service.sessions(), [1, 2]);
+    });
+}
+
+#[test]
+fn a_worker_out_of_reach_ends_the_session_that_has_values_for_it() {
+    within_time(|| {
+        let mut pair = Pair::new();
+        let mut worker = pair.stages[1].service.info().clone();
+        (worker.unix, worker.tcp) = (None, None);
+        let peer = Peer { number: 1, epoch: 2, worker, session: session(1), secret: SECRET.into() };
+        pair.say(0, &StreamMessage::Peers { own: 0, epoch: 1, peers: vec![peer] });
+        let mut steps = run(&["%1 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
+        steps.push(carry(1, 2, floats_type(2), 0, 1));
+        pair.placed(0, &placed(steps, &[]));
+        let Said::Broken(of, reason) = pair.stages[0].control.said_otherwise() else { panic!("it is broken") };
+        assert_eq!(of, session(0));
+        assert!(reason.contains("its own host"), "{reason}");
+    });
+}
