@@ -20,6 +20,30 @@ TEXT = "".join(f"{n} times {n + 1} is {n * (n + 1)}; the quick brown fox jumps o
 SMALL = ["--size", "tiny", "--batch-size", "4", "--seq-len", "16", "--log-every", "2"]
 
 
+def final_losses(out):
+    return [float(x) for x in re.search(r"loss ([\d.]+) → ([\d.]+)", out).groups()]
+
+
+@pytest.mark.parametrize("name", ["data_parallel", "tensor_parallel", "pipeline", "qwen3_parallel"])
+def test_parallel_training_is_the_same_with_and_without_its_config(name, text, monkeypatch):
+    arguments = ["--steps", 21, *(["--data", text, "--seq-len", 16] if name == "qwen3_parallel" else [])]
+    monkeypatch.delitem(ENVIRONMENT, "GT_CONFIG", raising=False)
+    alone = run(f"{name}.py", *arguments)
+    assert "is not configured, and is ignored" in alone
+    monkeypatch.setitem(ENVIRONMENT, "GT_CONFIG", str(EXAMPLES / f"{name}.yaml"))
+    together = run(f"{name}.py", *arguments)
+    assert "ignored" not in together and "left out" not in together
+    (start, end), losses = final_losses(alone), final_losses(together)
+    assert end < start and losses == pytest.approx([start, end], abs=1e-4)
+
+
+@pytest.mark.parametrize("automatic", ["0", "1"])
+def test_scaling(automatic, monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "GT_AUTO_SHARD", automatic)
+    out = run("scaling.py", "--workers", 1, 2, 3, "--steps", 2, "--batch-size", 32, "--width", 32)
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["1", "2", "3"]
+
+
 def command(name, *arguments):
     return [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
 

@@ -87,7 +87,9 @@ impl PyTensor {
         mark(py);
         let scope = if here { None } else { device.scope()? };
         let _there = scope.map(signal::under);
-        let t = if dtype == self.held().dtype() && let Some(scope) = scope {
+        let t = if dtype == self.held().dtype()
+            && let Some(scope) = scope
+        {
             self.held().laid_out(scope)
         } else if dtype == self.held().dtype() && copy {
             self.held().copied()
