@@ -359,7 +359,8 @@ impl Pending {
         for value in ins {
             let id = value.id();
             let is_own = id.lane() == lane && id.n() >= self.first_unsent;
-            if !is_own && self.met.insert(id) {
+            // State is named wherever it was made: a model may be made and used in one window.
+            if (!is_own || value.is_state()) && self.met.insert(id) {
                 self.window.met.push(Met { id, ty: *value.ty(), is_state: value.is_state() });
             }
         }

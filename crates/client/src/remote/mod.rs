@@ -22,8 +22,8 @@ mod state;
 mod upkeep;
 mod upload;
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
@@ -31,8 +31,8 @@ use gt_net::protocol::{DataRequest, Pin, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
-pub use group::Group;
 use encoder::{Encoder, longest_inside};
+pub use group::Group;
 use recorder::Recorder;
 use state::State;
 
@@ -66,6 +66,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Called by the link's thread while the worker has nothing to do: cuts lanes that rest, says whether some still record.
     pub idle: fn() -> bool,
+    /// A report is kept of where values lie and what travels, for [`Group::report`].
+    pub reports: bool,
 }
 
 /// What all threads of a link share.
@@ -133,6 +135,11 @@ impl Remote {
         }
         upkeep::start(&shared);
         Ok(Remote { shared })
+    }
+
+    /// How it was opened.
+    pub(super) fn options(&self) -> &Options {
+        &self.shared.options
     }
 
     /// Whether there is a worker that runs what is sent.

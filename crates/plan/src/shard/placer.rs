@@ -93,6 +93,8 @@ pub struct Placer {
 pub(super) struct Draft {
     pub(super) out: PlacedWindow,
     index: HashMap<Placement, PlacementIndex>,
+    /// What the window makes that is state by the time it is used.
+    pub(super) states: BTreeSet<TensorId>,
 }
 
 impl Draft {
@@ -131,8 +133,15 @@ impl Placer {
     ) -> Result<PlacedWindow, OpError> {
         let mut draft = Draft::default();
         (draft.out.eager, draft.out.joined) = (window.eager, window.joined);
+        // WINDOW-1 tells which of them the window itself makes.
+        let first = window.instrs.first().and_then(|i| i.outs.first()).map_or(u64::MAX, |id| id.0);
+        let last = window.instrs.last().and_then(|i| i.outs.last()).map_or(0, |id| id.0);
         for met in &window.met {
-            self.meet(met);
+            match (first..=last).contains(&met.id.0) {
+                true if met.is_state => _ = draft.states.insert(met.id),
+                true => {}
+                false => self.meet(met),
+            }
         }
         let mut scope: Option<(ScopeId, Option<Layout>)> = None;
         let mut payloads = window.uploads.iter().peekable();
