@@ -231,3 +231,27 @@ fn a_failure_is_raised_once_however_many_workers_met_it() {
         group.synchronize(&never).unwrap();
     });
 }
+
+#[test]
+fn workers_that_join_later_are_used_too() {
+    within_time(|| {
+        let server = Server::start(false);
+        let group = server.group();
+        assert!(group.workers().is_empty());
+        let mut workers = vec![server.worker()];
+        let mut turn = 0;
+        for count in 1..4 {
+            wait_until(|| group.workers().len() == count);
+            turn += 10;
+            let lines = [
+                (&*format!("%{turn} = fill() dtype=f32 shape=[6] $ 2.0"), split()),
+                (&*format!("%{} = unary(%{turn}) kind=neg", turn + 1), split()),
+                (&*format!("%{} = reduce(%{}) kind=sum axes=[0] keepdim=false", turn + 2, turn + 1), split()),
+            ];
+            send(&group, &lines, &[]);
+            assert_eq!(floats_of(&group, turn + 2), [-12.0]);
+            assert_eq!(stats(&group).len(), count);
+            workers.push(server.worker());
+        }
+    });
+}
