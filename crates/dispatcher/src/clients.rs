@@ -153,6 +153,13 @@ impl Core {
         seen
     }
 
+    /// A worker has joined: sessions may use it from now on.
+    pub(crate) fn tell_of_workers(&self) {
+        for session in self.sessions.values().filter(|session| session.pinned.is_none()) {
+            session.tell(&FromServer::Workers { workers: self.workers_for(session) });
+        }
+    }
+
     pub(crate) fn client_message(&mut self, session: u64, head: &[u8]) {
         match decode::<ToServer<'_>>(head) {
             Ok(ToServer::Stream { seq, instrs, bytes, message }) => {

@@ -25,6 +25,7 @@ impl Core {
         sessions: &[(u64, u64)],
     ) {
         let returned = self.workers.iter().find(|(_, worker)| !secret.is_empty() && worker.secret.matches(secret));
+        let is_new = returned.is_none();
         let joined = match returned.map(|(index, _)| *index) {
             Some(index) => {
                 self.take_back(id, connection, index, info);
@@ -47,6 +48,9 @@ impl Core {
             Ok(()) => {
                 self.settle_homeless();
                 self.flush(index);
+                if is_new {
+                    self.tell_of_workers();
+                }
             }
             Err(why) => self.expel(index, why),
         }

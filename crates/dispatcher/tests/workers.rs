@@ -198,3 +198,26 @@ fn names_are_wishes_and_a_restarted_worker_takes_its_name_back() {
     assert_eq!(status.workers.len(), 3);
     assert_eq!(status.server.generation, generation + 2, "one left, one came");
 }
+
+#[test]
+fn sessions_hear_of_workers_that_join() {
+    let dispatcher = Dispatcher::new(leased()).unwrap();
+    let client = FakeClient::enter(connect(&dispatcher));
+    let names = |client: &FakeClient| {
+        let said = client.everything();
+        let last = said.into_iter().rev().find_map(|said| match said {
+            FromServer::Workers { workers } => Some(workers),
+            _ => None,
+        });
+        last.map(|workers| workers.into_iter().map(|worker| worker.id).collect::<Vec<_>>())
+    };
+    let first = FakeWorker::join(connect(&dispatcher));
+    assert_eq!(names(&client).unwrap(), ["worker_0"]);
+    let _second = FakeWorker::join(connect(&dispatcher));
+    assert_eq!(names(&client).unwrap(), ["worker_0", "worker_1"]);
+    // One that comes back is not new.
+    let (secret, connection) = (first.secret.clone(), first.connection.clone());
+    connection.close();
+    FakeWorker::try_join(connect(&dispatcher), b"", "", &secret, &[(client.session, 0)]).unwrap();
+    assert_eq!(names(&client), None);
+}

@@ -79,6 +79,7 @@ fn from_server() -> Vec<FromServer> {
         FromServer::WorkerLost { worker: "worker_0".into(), reason: "killed".into() },
         FromServer::Home { worker: worker(), from: 12 },
         FromServer::Status { json: "{}".into() },
+        FromServer::Workers { workers: vec![worker()] },
     ]
 }
 

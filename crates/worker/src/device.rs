@@ -83,11 +83,6 @@ impl<E: Engine> Device<E> {
                 count(&session, &window, is_arrival);
                 self.window(session, window, lost, credits);
             }
-            Message::Poison(id, failure) => {
-                session.poison(id, failure);
-                let last_of = Some(Finished { credits, ..Finished::default() });
-                self.in_flight.push_back(InFlight { session, run: Launched::nothing(), last_of });
-            }
             Message::Trim => {
                 self.drain();
                 self.engine.trim();

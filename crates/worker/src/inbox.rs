@@ -20,8 +20,6 @@ const ENTRY_BYTES: usize = 64;
 /// What the device thread is asked to do.
 pub(crate) enum Message {
     Window(Window),
-    /// Define a value that failed elsewhere, of which not even the type is known.
-    Poison(TensorId, Arc<Failure>),
     Trim,
 }
 
@@ -85,7 +83,7 @@ impl Queued {
     pub(crate) fn into_window(self) -> Option<(Window, Vec<Missing>)> {
         match self.message {
             Message::Window(window) => Some((window, self.missing)),
-            Message::Poison(..) | Message::Trim => None,
+            Message::Trim => None,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use gt_engine::{Buffer, Engine, Run, Value};
@@ -34,7 +33,7 @@ impl<E: Engine> Device<E> {
         mut lost: Vec<Lost>,
         credits: Credits,
     ) {
-        if session.bereft.load(Relaxed) {
+        if session.config.lost.is_some() {
             self.take_out_bereft(&session, &mut window, &mut lost);
         }
         let finished = Finished { credits, frees: Vec::new() };

@@ -1,11 +1,11 @@
 //! One session as its worker sees it: its values, its counts, its settings. Nothing of it is shared with another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use gt_engine::{Buffer, Quota};
-use gt_ir::{Failure, HostTensor, SiteId, TensorId};
+use gt_ir::{Failure, HostTensor, TensorId};
 use gt_observe::Counters;
 use parking_lot::{Condvar, Mutex};
 
@@ -37,8 +37,6 @@ pub(crate) struct Session<B> {
     /// Senders wait here, with the queue's lock.
     pub(crate) room: Condvar,
     pub(crate) executed: OnceLock<ExecutedHook>,
-    /// Whether windows may read what is not here, or of which not even the type is known.
-    pub(crate) bereft: AtomicBool,
 }
 
 /// The elements of a buffer that lie packed.
@@ -68,7 +66,6 @@ impl<B: Buffer> Session<B> {
             sent: AtomicU64::new(0),
             room: Condvar::new(),
             executed: OnceLock::new(),
-            bereft: AtomicBool::new(config.lost.is_some()),
             config,
             worker,
         }
@@ -84,12 +81,6 @@ impl<B: Buffer> Session<B> {
         for answer in self.table.insert(id, entry) {
             self.answer(answer);
         }
-    }
-
-    /// A value failed elsewhere.
-    pub(crate) fn poison(self: &Arc<Self>, id: TensorId, failure: Arc<Failure>) {
-        self.bereft.store(true, Relaxed);
-        self.publish(id, Entry { value: Err(failure), ty: None, site: SiteId::default() });
     }
 
     /// One more message has run.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gt_ir::ops::Upload;
-use gt_ir::{
-    Bytes, Failure, HostTensor, Ins, Instr, Op, Payload, Scalars, ScopeId, SiteId, TensorId, TensorType, Window,
-};
+use gt_ir::{Bytes, Failure, HostTensor, Ins, Instr, Op, Scalars, ScopeId, SiteId, TensorId, TensorType, Window};
 
 use crate::answers::{DoneThen, MoveThen, Pending, ReadThen};
 use crate::attached::SessionPort;
@@ -84,23 +82,10 @@ impl SessionHandle {
         let _ = self.inner.port.supply(id, Err(Arc::new(failure)));
     }
 
-    /// Defines a value that comes from elsewhere, in stream order: windows sent later may use it. `site` is the line that
-    /// made it there. Takes credits, but does not wait for them: whoever moves values is not who recorded them.
-    pub fn insert(&self, id: TensorId, ty: TensorType, site: SiteId, bytes: Bytes) {
-        let window = Window { uploads: vec![Payload { instr: 0, bytes }], ..upload(id, ty, site) };
-        self.inner.port.post(Queued::new(Message::Window(window), Vec::new()));
-    }
-
     /// Defines a value of another worker that will be [supplied](SessionHandle::supply), or fail; what is sent later waits
     /// for it. Takes no credits: whoever sends it has no part in them.
     pub fn expect(&self, id: TensorId, ty: TensorType, site: SiteId) {
         self.inner.port.post(Queued::arrival(upload(id, ty, site), id));
-    }
-
-    /// Defines a value that failed elsewhere, in stream order, of which not even the type is known: what is sent later fails
-    /// where it depends on it.
-    pub fn poison(&self, id: TensorId, failure: Failure) {
-        self.inner.port.post(Queued::new(Message::Poison(id, Arc::new(failure)), Vec::new()));
     }
 
     /// Whether a send would wait for credits just now.

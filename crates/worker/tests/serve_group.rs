@@ -76,7 +76,9 @@ fn a_value_is_scattered_gathered_and_summed_over_three_workers() {
             let mut upload = window(&[("%1 = upload() dtype=f32 shape=[7,2]", NONE)], &[]);
             upload.uploads.push(Payload { instr: 0, bytes: bytes_of(&values) });
             group.send(upload, &never).unwrap();
-            assert_eq!(workers.iter().map(|w| w.sessions().len()).sum::<usize>(), 1, "nothing is placed yet");
+            let sessions = || workers.iter().map(|w| w.sessions().len()).sum::<usize>();
+            wait_until(|| sessions() > 0);
+            assert_eq!((sessions(), floats_of(&group, 1)), (1, values.clone()), "nothing is placed yet");
             let lines =
                 [("%2 = unary(%1) kind=neg", split()), ("%3 = reduce(%2) kind=sum axes=[0] keepdim=false", split())];
             send(&group, &lines, &[met(1, &[7, 2])]);
@@ -125,19 +127,19 @@ fn a_worker_that_is_lost_in_a_collective_fails_it_everywhere_and_the_session_goe
         let mut lines = window(
             &[
                 ("%1 = fill() dtype=f32 shape=[6] $ 1.0", NONE),
+                ("%2 = fill() dtype=f32 shape=[6] $ 5.0", only(1)),
                 // Its payload never comes: whoever needs it waits.
-                ("%2 = upload() dtype=f32 shape=[6]", only(2)),
-                ("%3 = unary(%2) kind=neg", split()),
-                ("%4 = reduce(%3) kind=sum axes=[0] keepdim=false", split()),
-                ("%5 = fill() dtype=f32 shape=[6] $ 5.0", only(1)),
+                ("%3 = upload() dtype=f32 shape=[6]", only(2)),
+                ("%4 = unary(%3) kind=neg", split()),
+                ("%5 = reduce(%4) kind=sum axes=[0] keepdim=false", split()),
             ],
             &[],
         );
-        lines.instrs[1].site = site::intern("train.py:12");
+        lines.instrs[2].site = site::intern("train.py:12");
         group.send(lines, &never).unwrap();
-        assert_eq!(floats_of(&group, 5), [5.0; 6]);
+        assert_eq!(floats_of(&group, 2), [5.0; 6]);
         std::thread::scope(|scope| {
-            let readers = [3, 4].map(|id| {
+            let readers = [4, 5].map(|id| {
                 scope.spawn({
                     let group = &group;
                     move || (failure_of(group.read(TensorId(id), &never)), Instant::now())
@@ -154,16 +156,16 @@ fn a_worker_that_is_lost_in_a_collective_fails_it_everywhere_and_the_session_goe
                 assert!(at - lost_at < Duration::from_secs(5));
             }
         });
-        assert!(matches!(failure_of(group.read(TensorId(2), &never)).kind, FailureKind::WorkerLost));
+        assert_eq!(failure_of(group.read(TensorId(3), &never)).kind, FailureKind::WorkerLost);
         // What the others had is there, and what is made of what is lost is lost.
         assert_eq!(floats_of(&group, 1), [1.0; 6]);
-        assert_eq!(floats_of(&group, 5), [5.0; 6]);
+        assert_eq!(floats_of(&group, 2), [5.0; 6]);
         let lines = [
-            ("%6 = unary(%3) kind=neg", split()),
+            ("%6 = unary(%4) kind=neg", split()),
             ("%7 = fill() dtype=f32 shape=[6] $ 7.0", split()),
             ("%8 = reduce(%7) kind=sum axes=[0] keepdim=false", split()),
         ];
-        send(&group, &lines, &[met(3, &[6])]);
+        send(&group, &lines, &[met(4, &[6])]);
         assert_eq!(failure_of(group.read(TensorId(6), &never)).kind, FailureKind::WorkerLost);
         assert_eq!(floats_of(&group, 8), [42.0]);
         // Whoever joins in its place is asked again.
@@ -189,11 +191,13 @@ fn a_home_that_is_lost_is_found_elsewhere_and_signals_go_on() {
         let mut workers = vec![server.worker(), server.worker(), server.worker()];
         let group = server.group();
         let lines = [
-            ("%1 = fill() dtype=f32 shape=[6] $ 1.0", NONE),
+            ("%1 = upload() dtype=f32 shape=[6]", NONE),
             ("%2 = fill() dtype=f32 shape=[6] $ 3.0", only(1)),
             ("%3 = unary(%1) kind=neg", split()),
         ];
-        send(&group, &lines, &[]);
+        let mut first = window(&lines, &[]);
+        first.uploads.push(Payload { instr: 0, bytes: bytes_of(&[1.0; 6]) });
+        group.send(first, &never).unwrap();
         assert_eq!(floats_of(&group, 3), [-1.0; 6]);
         drop(workers.remove(0));
         wait_until(
@@ -223,7 +227,31 @@ fn a_failure_is_raised_once_however_many_workers_met_it() {
             ("%3 = gather(%1, %2) axis=0", split()),
         ];
         send(&group, &lines, &[]);
-        assert_eq!(failure_of(group.read(TensorId(3), &never)).kind, FailureKind::Index);
+        assert_eq!(failure_of(group.read(TensorId(3), &never)).kind, FailureKind::Domain);
         group.synchronize(&never).unwrap();
+    });
+}
+
+#[test]
+fn workers_that_join_later_are_used_too() {
+    within_time(|| {
+        let server = Server::start(false);
+        let group = server.group();
+        assert!(group.workers().is_empty());
+        let mut workers = vec![server.worker()];
+        let mut turn = 0;
+        for count in 1..4 {
+            wait_until(|| group.workers().len() == count);
+            turn += 10;
+            let lines = [
+                (&*format!("%{turn} = fill() dtype=f32 shape=[6] $ 2.0"), split()),
+                (&*format!("%{} = unary(%{turn}) kind=neg", turn + 1), split()),
+                (&*format!("%{} = reduce(%{}) kind=sum axes=[0] keepdim=false", turn + 2, turn + 1), split()),
+            ];
+            send(&group, &lines, &[]);
+            assert_eq!(floats_of(&group, turn + 2), [-12.0]);
+            assert_eq!(stats(&group).len(), count);
+            workers.push(server.worker());
+        }
     });
 }

@@ -155,7 +155,7 @@ fn a_failed_value_fails_what_is_made_of_it_elsewhere_and_nothing_else() {
         assert_eq!(pair.clients[1].floats(1), [9.0, 9.0]);
         pair.read(1, 2, 5);
         let failure = pair.clients[1].failure(2);
-        assert_eq!((failure.kind, failure.op.as_str()), (FailureKind::Index, "gather"), "{failure}");
+        assert_eq!((failure.kind, failure.op.as_str()), (FailureKind::Domain, "gather"), "{failure}");
     });
 }
 

@@ -125,7 +125,8 @@ fn more_than_anyone_asked_for_is_refused() {
 fn values_from_elsewhere_come_in_stream_order() {
     on_both_engines(|worker| {
         let session = open(&worker);
-        session.insert(TensorId(1), floats_type(2), SiteId(4), bytes(&[1.0, 2.0]));
+        session.expect(TensorId(1), floats_type(2), SiteId(4));
+        session.supply(TensorId(1), bytes(&[1.0, 2.0])).unwrap();
         session.send(window(&["%10 = unary(%1) kind=neg"], &[], &[]), &never).unwrap();
         session.expect(TensorId(2), floats_type(2), SiteId(5));
         session.send(window(&["%11 = binary(%10, %2) kind=add scalar=none"], &[], &[]), &never).unwrap();

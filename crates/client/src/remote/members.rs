@@ -1,7 +1,7 @@
 //! The sessions of a group: one on each worker that takes part, and what they know of each other.
 //!
-//! MEMBER-1: a number is a worker's place among those that the session saw when its first window was placed. It stays that of
-//! the session which is opened there, whatever becomes of the worker.
+//! MEMBER-1: a number is a worker's place among those that the session saw when its first window was placed; whoever joins later
+//! comes behind them. It stays that of the session which is opened there, whatever becomes of the worker.
 //! MEMBER-2: every member is told of all others, in its stream, before the first window that needs them.
 //! MEMBER-3: what a lost worker was to send is given up in every stream before anything that was placed without it.
 //! MEMBER-4: a lost worker's session is closed, unless it is home: what was on its way there must not reach another worker.
@@ -36,6 +36,18 @@ struct Member {
 }
 
 impl Member {
+    fn new(worker: &WorkerInfo) -> Member {
+        Member {
+            name: worker.id.clone(),
+            index: worker.index,
+            remote: None,
+            at: None,
+            epoch: 0,
+            told: BTreeSet::new(),
+            given_up: false,
+        }
+    }
+
     fn is_there(&self) -> bool {
         self.remote.is_some() && self.at.is_some()
     }
@@ -68,16 +80,9 @@ impl Members {
     ) -> Option<Members> {
         let at = home.home()?;
         let number = workers.iter().position(|worker| worker.index == at.index)? as u32;
-        let member = |(place, worker): (usize, &WorkerInfo)| Member {
-            name: worker.id.clone(),
-            index: worker.index,
-            remote: (place == number as usize).then(|| home.clone()),
-            at: (place == number as usize).then(|| at.clone()),
-            epoch: 0,
-            told: BTreeSet::new(),
-            given_up: false,
-        };
-        let list = workers.iter().enumerate().map(member).collect();
+        let mut list: Vec<Member> = workers.iter().map(Member::new).collect();
+        let member = list.get_mut(number as usize)?;
+        (member.remote, member.at) = (Some(home.clone()), Some(at));
         let (dialer, options) = home.way();
         Some(Members { list, home: number, dialer, options, on_news, epochs: 0, links })
     }
@@ -108,6 +113,16 @@ impl Members {
         // A grid with a hole is none.
         let is_row = layout.mesh.extents().len() == 1 && !there.is_empty();
         is_row.then(|| Layout { mesh: Mesh::row(&there), ..layout })
+    }
+
+    /// Workers that the session has been told of: those that are new come last (MEMBER-1).
+    fn grow(&mut self) {
+        let Some(home) = self.list.get(self.home as usize).and_then(|home| home.remote.clone()) else { return };
+        for worker in home.known_workers() {
+            if self.list.iter().all(|member| member.index != worker.index) {
+                self.list.push(Member::new(&worker));
+            }
+        }
     }
 
     /// Opens the sessions that these workers need (MEMBER-2).
@@ -204,6 +219,7 @@ impl Members {
 
     /// Looks where the members live now, and tells them if that has changed.
     pub(super) fn refresh(&mut self) {
+        self.grow();
         let mut changed = false;
         for member in &mut self.list {
             let at = member.remote.as_ref().and_then(|remote| remote.home());

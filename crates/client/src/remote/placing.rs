@@ -23,7 +23,6 @@ pub(super) struct Placing {
     pub(super) live: Live,
     /// Uploads whose payload is to be lent, and the worker that waits for it.
     pub(super) lent: HashMap<TensorId, u32>,
-    names: Vec<String>,
 }
 
 /// A payload, and the worker it is for.
@@ -39,8 +38,7 @@ impl Placing {
         if reports {
             placer.keep_report();
         }
-        let names = members.names();
-        Placing { placer, members, live, lent: HashMap::new(), names }
+        Placing { placer, members, live, lent: HashMap::new() }
     }
 
     /// Takes note of what has happened to the workers.
@@ -80,8 +78,9 @@ impl Placing {
     /// What the scopes of a window mean.
     fn layouts(&self, window: &Window) -> HashMap<ScopeId, Option<Layout>> {
         let mut layouts = HashMap::new();
+        let names = self.members.names();
         for instr in window.instrs.iter().filter(|instr| instr.scope != ScopeId(0)) {
-            layouts.entry(instr.scope).or_insert_with(|| signal::layout(instr.scope, &self.names));
+            layouts.entry(instr.scope).or_insert_with(|| signal::layout(instr.scope, &names));
         }
         layouts
     }

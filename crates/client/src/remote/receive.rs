@@ -73,6 +73,10 @@ impl FromControl {
                 state.refused_since = None;
                 state.unreached_since = None;
             }
+            FromServer::Workers { workers } => {
+                state.workers = workers;
+                state.news = true;
+            }
             FromServer::Status { .. } => {}
         }
         drop(state);

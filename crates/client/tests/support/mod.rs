@@ -251,6 +251,10 @@ impl Fake {
                 return answer(request, ReadAnswer::Stats { json: "windows 3".into() });
             }
             StreamMessage::Trim {} => {}
+            // It is one worker, and nobody told it of others.
+            other @ (StreamMessage::Peers { .. } | StreamMessage::Placed { .. } | StreamMessage::Abandon { .. }) => {
+                panic!("{other:?}")
+            }
         }
         None
     }

@@ -133,12 +133,22 @@ impl FakeClient {
         self.sent += 1;
     }
 
+    /// The next message, word of workers that join left out.
     pub fn next(&self) -> FromServer {
-        decode(&next(&self.heard)).unwrap()
+        loop {
+            match decode(&next(&self.heard)).unwrap() {
+                FromServer::Workers { .. } => {}
+                other => return other,
+            }
+        }
     }
 
-    /// Everything that has come; for pairs, which deliver at once.
+    /// Everything that has come, word of workers that join left out; for pairs, which deliver at once.
     pub fn all(&self) -> Vec<FromServer> {
+        self.everything().into_iter().filter(|said| !matches!(said, FromServer::Workers { .. })).collect()
+    }
+
+    pub fn everything(&self) -> Vec<FromServer> {
         self.heard.try_iter().filter_map(|heard| heard.ok()).map(|head| decode(&head).unwrap()).collect()
     }
 

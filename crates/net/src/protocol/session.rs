@@ -179,5 +179,10 @@ messages! {
             /// The document.
             json: String,
         },
+        /// Another worker has joined: those that the session may use are these.
+        8 => Workers {
+            /// All of them.
+            workers: Vec<WorkerInfo>,
+        },
     }
 }

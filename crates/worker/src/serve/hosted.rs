@@ -19,7 +19,7 @@ use super::placing::Receive;
 use super::reading::{Fault, NewWindow, Reading, Step};
 use super::steps::Steps;
 use super::uploads::Uploaded;
-use crate::{Departing, Oversupplied, SessionConfig, SessionHandle, WorkerHandle};
+use crate::{Departing, Oversupplied, ReadError, SessionConfig, SessionHandle, WorkerHandle};
 
 /// What all sessions of a service share.
 #[derive(Clone)]
@@ -197,9 +197,11 @@ impl Hosted {
                 let couriers = self.around.couriers.clone();
                 let way = Way { session: self.number, own, to };
                 couriers.prepare(&way);
-                let then = move |value: Result<Departing, crate::ReadError>| {
-                    let value = value.map_err(super::outlet::failure);
-                    couriers.send(&way, Parcel { name, value });
+                let then = move |value: Result<Departing, ReadError>| {
+                    // A session that is over sends nothing: the client says to the others what that means.
+                    if !matches!(value, Err(ReadError::Stopped)) {
+                        couriers.send(&way, Parcel { name, value: value.map_err(super::outlet::failure) });
+                    }
                 };
                 self.handle.move_then(id, sent, Box::new(then));
                 steps.executed.passed(stream);
