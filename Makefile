@@ -74,6 +74,17 @@ test-stream: build-dev $(VENV)/.test ## the Python tests again, through a server
 	"$(VENV_PYTHON)" tests/through_server.py unix -q
 	"$(VENV_PYTHON)" tests/through_server.py tls -q
 
+ARM := aarch64-unknown-linux-gnu
+.PHONY: test-arm
+test-arm: ## the CPU engine's tests as an ARM machine runs them, by emulation (needs rustup, gcc-aarch64-linux-gnu, qemu-user-static)
+	@for tool in rustup aarch64-linux-gnu-gcc qemu-aarch64-static; do \
+	  command -v $$tool >/dev/null || { echo "make test-arm needs $$tool, which is not installed"; exit 1; }; \
+	done
+	rustup target add $(ARM)
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu" \
+	cargo test -p gt-engine-cpu --target $(ARM) --test conformance --test math_ulp --test bits --test composites
+
 .PHONY: test-all
 test-all: test ## `make test`, then the heavy cases
 	@if cargo nextest --version >/dev/null 2>&1; then \

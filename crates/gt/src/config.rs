@@ -15,6 +15,17 @@ pub enum Backend {
     Cpu,
     /// The slow engine that defines every op.
     Reference,
+    /// The engine that computes nothing: every value reads as zeros. For `gt plan`.
+    Null,
+}
+
+/// What `gt plan` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanRequest {
+    /// `GT_PLAN_WORKERS`: so many workers, whatever the program asks for.
+    pub workers: usize,
+    /// `GT_PLAN_EXPLAIN`: every instruction is told, not only what travels.
+    pub explain: bool,
 }
 
 /// When plans are compiled.
@@ -65,6 +76,8 @@ pub struct Config {
     pub strict_config: bool,
     /// `GT_AUTO_SHARD`.
     pub auto_shard: bool,
+    /// The program is not run but planned.
+    pub plan: Option<PlanRequest>,
 }
 
 /// The variables that belong to a session and travel with it to a server.
@@ -143,6 +156,11 @@ impl Config {
             }
             Some(other) => return Err(wrong("GT_BACKEND", other, "auto, cpu, cuda or reference")),
         };
+        let plan = match count(get, "GT_PLAN_WORKERS")? {
+            Some(workers) => Some(PlanRequest { workers, explain: flag(get, "GT_PLAN_EXPLAIN")?.unwrap_or(false) }),
+            None => None,
+        };
+        let backend = if plan.is_some() { Backend::Null } else { backend };
         let auto = flag(get, "GT_AUTO_COMPILE")?;
         let compile = match (flag(get, "GT_COMPILE")?, auto) {
             (Some(true), _) => Compile::Always,
@@ -175,6 +193,7 @@ impl Config {
             signals: text(get, "GT_CONFIG").map(PathBuf::from),
             strict_config: flag(get, "GT_STRICT_CONFIG")?.unwrap_or(false),
             auto_shard: flag(get, "GT_AUTO_SHARD")?.unwrap_or(false),
+            plan,
         })
     }
 

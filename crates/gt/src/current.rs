@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use gt_client::remote::Remote;
+use gt_client::link::Link;
+use gt_client::remote::Group;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
 use gt_ir::TensorId;
@@ -18,7 +19,7 @@ pub(crate) enum Current {
     /// A worker in this process.
     Embedded(SessionHandle),
     /// A server.
-    Remote(Arc<Remote>),
+    Remote(Arc<Group>),
 }
 
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
@@ -81,7 +82,7 @@ pub(crate) fn embedded_session() -> Option<SessionHandle> {
     }
 }
 
-fn remote() -> Option<Arc<Remote>> {
+fn remote() -> Option<Arc<Group>> {
     match &*CURRENT.lock() {
         Some(Current::Remote(remote)) => Some(remote.clone()),
         Some(Current::Embedded(_)) | None => None,
@@ -118,9 +119,11 @@ pub(crate) fn is_remote() -> bool {
 /// When a server does not answer.
 pub fn stats() -> Result<Vec<WorkerStats>> {
     if let Some(remote) = remote() {
-        let text = session::blocking(|| remote.stats(&session::interrupted)).map_err(session::wait_error)?;
-        let stats = WorkerStats::from_json(&text).map_err(|e| Error::State(format!("the worker's statistics: {e}")))?;
-        return Ok(vec![stats]);
+        let texts = session::blocking(|| remote.stats(&session::interrupted)).map_err(session::wait_error)?;
+        // A worker that did not ask for a name has been given one.
+        let read = |(worker, text): (String, String)| Ok(WorkerStats { worker, ..WorkerStats::from_json(&text)? });
+        let stats = texts.into_iter().map(read).collect::<Result<Vec<_>, String>>();
+        return stats.map_err(|e| Error::State(format!("the statistics of a worker: {e}")));
     }
     Ok(embedded_session().map(|s| vec![s.worker().stats()]).unwrap_or_default())
 }
@@ -154,7 +157,7 @@ pub fn empty_cache() -> Result<()> {
     gt_client::synchronize()?;
     match (embedded_session(), remote()) {
         (Some(session), _) => session.trim(),
-        (None, Some(remote)) => remote.trim().map_err(session::wait_error)?,
+        (None, Some(remote)) => remote.trim(),
         (None, None) => {}
     }
     gt_client::synchronize()

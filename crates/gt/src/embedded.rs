@@ -93,6 +93,7 @@ pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
             WorkerHandle::spawn(make, worker)
         }
         Backend::Reference => WorkerHandle::spawn(move || gt_engine::Reference::with_limit(limit), worker),
+        Backend::Null => WorkerHandle::spawn(|| gt_engine::Null, worker),
     };
     let handle = worker.open(session);
     // The hook outlives no session: there is one per process, and it ends with the process.

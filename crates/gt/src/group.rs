@@ -99,13 +99,18 @@ pub fn gpu_workers(n: usize) -> Result<()> {
         return Err(Error::Value("gpu_workers needs at least one worker, got 0".into()));
     }
     ASKED.store(true, Ordering::SeqCst);
+    // A plan is made for as many as its user says.
+    if Config::from_env()?.plan.is_some() {
+        return Ok(());
+    }
     form(n)
 }
 
 /// Where the program leaves the number of workers to its signals: at least `n`. The first op sees to it by itself.
 pub(crate) fn grow(n: usize) -> Result<()> {
     let is_elsewhere = session::lock(&GROUP).is_none() && current::is_remote();
-    if ASKED.load(Ordering::SeqCst) || is_elsewhere || session::running().is_none() || worker_count() >= n {
+    let is_planned = Config::from_env()?.plan.is_some();
+    if is_planned || ASKED.load(Ordering::SeqCst) || is_elsewhere || session::running().is_none() || worker_count() >= n {
         return Ok(());
     }
     form(n)
@@ -113,7 +118,8 @@ pub(crate) fn grow(n: usize) -> Result<()> {
 
 /// The session of the first op, if signals ask for more than one worker and the program did not say otherwise.
 pub(crate) fn first(config: &Config, n: usize) -> Result<Option<(Session, Current)>> {
-    if n == 1 || ASKED.load(Ordering::SeqCst) {
+    let n = config.plan.map_or(n, |plan| plan.workers);
+    if n == 1 || config.plan.is_none() && ASKED.load(Ordering::SeqCst) {
         return Ok(None);
     }
     // Somebody forms a group right now, and will replace this session: not waited for, since they wait for it.

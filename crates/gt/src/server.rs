@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gt_client::link::{Link, WaitError};
-use gt_client::remote::{Network, Options, Remote};
+use gt_client::remote::{Group, Network, Options};
 use gt_client::session::{self, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_ir::ops::Upload;
@@ -134,7 +134,7 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
     let network = Network { io: io()?, addresses, tls, host: gt_net::host_id() };
     let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default();
     let remote = session::blocking(|| {
-        Remote::open(
+        Group::open(
             Box::new(network),
             Options {
                 name: format!("{} (process {})", script(), std::process::id()),

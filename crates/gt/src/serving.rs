@@ -57,6 +57,7 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
         Backend::Reference => {
             ("reference", WorkerHandle::spawn(move || gt_engine::Reference::with_limit(limit), worker))
         }
+        Backend::Null => ("null", WorkerHandle::spawn(|| gt_engine::Null, worker)),
     };
     config.settings = Arc::new(crate::config::session_config);
     let served = ServedDevice { engine: engine.to_string(), threads: threads as u32, memory_limit: limit };

@@ -6,62 +6,12 @@ mod support;
 use std::time::Duration;
 
 use gt_client::link::{Link, WaitError};
-use gt_client::remote::{Network, Options, Remote};
-use gt_dispatcher::{Dispatcher, DispatcherConfig, Timer};
+use gt_client::remote::Remote;
 use gt_ir::{FailureKind, TensorId};
-use gt_net::{Address, Io, Listener};
 use gt_worker::WorkerStats;
-use gt_worker::serve::Service;
-use serving::{PATIENCE, bytes_of, config, device, reference_worker};
+use serving::bytes_of;
+use serving::whole::Server;
 use support::*;
-use tempfile::TempDir;
-
-/// A server, whose parts live as long as it does.
-struct Server {
-    dispatcher: Dispatcher,
-    _timer: Timer,
-    listener: Listener,
-    io: Io,
-    directory: TempDir,
-}
-
-impl Server {
-    fn start(tcp: bool) -> Server {
-        let directory = tempfile::tempdir().unwrap();
-        let io = Io::start("server").unwrap();
-        let dispatcher = Dispatcher::new(DispatcherConfig::default()).unwrap();
-        let address = match tcp {
-            true => "127.0.0.1:0".parse().unwrap(),
-            false => Address::Unix(directory.path().join("server.sock")),
-        };
-        let listener = dispatcher.listen(&io, &address, None).unwrap();
-        let timer = dispatcher.start_timer().unwrap();
-        Server { dispatcher, _timer: timer, listener, io, directory }
-    }
-
-    fn worker(&self) -> Service {
-        let mut config = config(self.listener.address(), self.directory.path());
-        config.listen_host = Some("127.0.0.1".to_string());
-        let service = Service::start(reference_worker(), device(), config).unwrap();
-        wait_until(|| service.is_joined());
-        service
-    }
-
-    fn connect(&self) -> Remote {
-        let addresses = vec![self.listener.address().clone()];
-        let network = Network { io: self.io.clone(), addresses, tls: None, host: gt_net::host_id() };
-        let options = Options {
-            name: "test".to_string(),
-            token: Vec::new(),
-            variables: Vec::new(),
-            workers: 0,
-            pin: None,
-            timeout: PATIENCE,
-            idle: || false,
-        };
-        Remote::open(Box::new(network), options, &never).unwrap()
-    }
-}
 
 fn floats_of(client: &Remote, id: u64) -> Vec<f32> {
     floats(&client.read(TensorId(id), &never).unwrap())

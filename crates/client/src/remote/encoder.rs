@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gt_ir::Window;
+use gt_ir::{Payload, Window};
 use gt_net::protocol::{StreamMessage, encode};
 use gt_plan::Outliner;
 
@@ -15,10 +15,10 @@ const INSIDE_BYTES: usize = 1 << 20;
 const REMEMBERED: usize = 512;
 
 /// Payloads of a window that are longer than this travel apart: the longest ones, so that the rest has room in a message.
-pub(super) fn longest_inside(window: &Window) -> usize {
+pub(super) fn longest_inside(uploads: &[Payload]) -> usize {
     let mut longest = TRAVELS_APART_BYTES;
     let inside =
-        |longest: usize| -> usize { window.uploads.iter().map(|p| p.bytes.len()).filter(|&len| len <= longest).sum() };
+        |longest: usize| -> usize { uploads.iter().map(|p| p.bytes.len()).filter(|&len| len <= longest).sum() };
     while longest > 0 && inside(longest) > INSIDE_BYTES {
         longest /= 2;
     }

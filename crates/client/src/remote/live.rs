@@ -46,10 +46,66 @@ impl Live {
         needed.iter().find_map(|id| self.lost.get(id).copied())
     }
 
+    /// As [`Live::window`], and leaves in the window what can still run: for workers that do not know what was lost.
+    pub fn spare(&mut self, window: &mut Window) {
+        if self.lost.is_empty() {
+            return self.window(window);
+        }
+        let mut places: Vec<Option<u32>> = Vec::with_capacity(window.instrs.len());
+        let mut kept = Vec::with_capacity(window.instrs.len());
+        for mut instr in std::mem::take(&mut window.instrs) {
+            if let Some(which) = self.loss_of(&instr) {
+                self.lost.extend(instr.outs.iter().map(|&id| (id, which)));
+                places.push(None);
+                continue;
+            }
+            if let Op::Write(_) = &instr.op {
+                // A program recovers by writing: what is there no more is not needed either.
+                let half = instr.ins.len() / 2;
+                for k in (0..half).filter(|&k| self.lost.contains_key(&instr.ins[k])).collect::<Vec<_>>() {
+                    instr.ins[k] = instr.ins[half + k];
+                }
+            }
+            self.sites.extend(instr.outs.iter().map(|&id| (id, instr.site)));
+            places.push(Some(kept.len() as u32));
+            kept.push(instr);
+        }
+        window.instrs = kept;
+        window.uploads.retain_mut(|payload| match places.get(payload.instr as usize).copied().flatten() {
+            Some(place) => {
+                payload.instr = place;
+                true
+            }
+            None => false,
+        });
+        window.met.retain(|met| !self.lost.contains_key(&met.id));
+        window.frees.retain(|id| {
+            self.sites.remove(id);
+            self.lost.remove(id).is_none()
+        });
+    }
+
+    /// Values that cannot be had, for a reason of their own.
+    pub fn fail(&mut self, ids: impl IntoIterator<Item = TensorId>, failure: Failure) {
+        self.failures.push(failure);
+        let which = self.failures.len() - 1;
+        for id in ids {
+            self.sites.remove(&id);
+            self.lost.insert(id, which);
+        }
+    }
+
     /// Everything there is has been lost with a worker.
     pub fn lose(&mut self, worker: &str, reason: &str) -> Failure {
+        let all = self.values();
+        self.lose_these(&all, worker, reason)
+    }
+
+    /// These values have been lost with a worker.
+    pub fn lose_these(&mut self, ids: &[TensorId], worker: &str, reason: &str) -> Failure {
         let mut by_line: HashMap<SiteId, usize> = HashMap::new();
-        self.sites.values().for_each(|&site| *by_line.entry(site).or_default() += 1);
+        let gone: Vec<(TensorId, SiteId)> = ids.iter().filter_map(|id| self.sites.remove_entry(id)).collect();
+        gone.iter().for_each(|&(_, site)| *by_line.entry(site).or_default() += 1);
         let mut lines: Vec<(SiteId, usize)> = by_line.into_iter().collect();
         lines.sort_by_key(|&(site, count)| (std::cmp::Reverse(count), site.0));
         let named: Vec<String> = lines
@@ -64,14 +120,14 @@ impl Live {
             0 => String::new(),
             n => format!("\n  and of {n} more lines"),
         };
-        let tensors = self.sites.len();
+        let tensors = gone.len();
         let failure = Failure::new(
             FailureKind::WorkerLost,
             format!("{worker} is gone ({reason}); it held {tensors} tensors of this session:{}{more}", named.concat()),
         );
         self.failures.push(failure.clone());
         let which = self.failures.len() - 1;
-        self.lost.extend(self.sites.drain().map(|(id, _)| (id, which)));
+        self.lost.extend(gone.into_iter().map(|(id, _)| (id, which)));
         failure
     }
 

@@ -11,14 +11,18 @@
 
 mod dial;
 mod encoder;
+mod group;
 mod live;
+mod member;
+mod members;
+mod placing;
 mod receive;
 mod recorder;
 mod state;
 mod upkeep;
 mod upload;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,9 +31,10 @@ use gt_net::protocol::{DataRequest, Pin, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
+pub use group::Group;
 use encoder::{Encoder, longest_inside};
 use recorder::Recorder;
-use state::{Answer, State};
+use state::State;
 
 use crate::link::{Link, WaitError};
 
@@ -65,7 +70,7 @@ pub struct Options {
 
 /// What all threads of a link share.
 struct Shared {
-    dialer: Box<dyn Dialer>,
+    dialer: Arc<dyn Dialer>,
     options: Options,
     sending: Mutex<Encoder>,
     state: Mutex<State>,
@@ -76,6 +81,10 @@ struct Shared {
     /// Something was recorded since the lanes were last looked at.
     recording: AtomicBool,
     recorder: Recorder,
+    /// Called by the link's thread when a worker was lost or found, or the session has ended.
+    news: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Whether other sessions of the client have something to run: what lanes recorded can wait then.
+    others_busy: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// A session with a server.
@@ -89,6 +98,11 @@ impl Remote {
     /// # Errors
     /// When nothing answers in time, or the server refuses.
     pub fn open(dialer: Box<dyn Dialer>, options: Options, cancel: &dyn Fn() -> bool) -> Result<Remote, WaitError> {
+        Remote::open_by(dialer.into(), options, cancel)
+    }
+
+    /// As [`Remote::open`], by a dialer that others use too.
+    fn open_by(dialer: Arc<dyn Dialer>, options: Options, cancel: &dyn Fn() -> bool) -> Result<Remote, WaitError> {
         let shared = Arc::new(Shared {
             dialer,
             sending: Mutex::new(Encoder::default()),
@@ -97,6 +111,8 @@ impl Remote {
             upkeep: Condvar::new(),
             recording: AtomicBool::new(false),
             recorder: Recorder::new(),
+            news: OnceLock::new(),
+            others_busy: OnceLock::new(),
             options,
         });
         let timeout = shared.options.timeout;
@@ -137,10 +153,7 @@ impl Remote {
 
     /// What the worker has done for this session, as it tells it.
     pub fn stats(&self, cancel: &dyn Fn() -> bool) -> Result<String, WaitError> {
-        match self.shared.ask(cancel, |request| StreamMessage::Stats { request })? {
-            Answer::Stats(json) => Ok(json),
-            other => Err(other.unexpected()),
-        }
+        self.ask(|request| StreamMessage::Stats { request }).stats(cancel)
     }
 
     /// Gives cached memory back to the worker's system.
@@ -173,7 +186,7 @@ impl Link for Remote {
             // Nobody will run it. Recording goes on; the next read says why.
             return Ok(());
         }
-        let longest = longest_inside(&window);
+        let longest = longest_inside(&window.uploads);
         let apart = upload::apart(&window, longest);
         let data = {
             let mut encoder = shared.sending.lock();
@@ -206,17 +219,11 @@ impl Link for Remote {
         if let Some(failure) = self.shared.state.lock().live.lost(id) {
             return Err(WaitError::Failed(failure));
         }
-        match self.shared.ask(cancel, |request| StreamMessage::Read { request, id })? {
-            Answer::Value(value) => Ok(value),
-            other => Err(other.unexpected()),
-        }
+        self.ask(|request| StreamMessage::Read { request, id }).value(cancel)
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
-        match self.shared.ask(cancel, |request| StreamMessage::Synchronize { request })? {
-            Answer::Done => Ok(()),
-            other => Err(other.unexpected()),
-        }
+        self.ask(|request| StreamMessage::Synchronize { request }).done(cancel)
     }
 
     fn wake(&self) {
@@ -286,23 +293,6 @@ impl Shared {
             self.dispatch(&connection, &head);
         }
         Ok(())
-    }
-
-    /// Asks the worker something and waits for the answer.
-    fn ask<'a>(
-        &self,
-        cancel: &dyn Fn() -> bool,
-        question: impl FnOnce(u64) -> StreamMessage<'a>,
-    ) -> Result<Answer, WaitError> {
-        let request = self.state.lock().expect_answer();
-        let answer = self.post(&question(request)).and_then(|()| {
-            self.wait(cancel, |state| match state.take_answer(request)? {
-                Answer::Failed(failure) => Some(Err(WaitError::Failed(failure))),
-                answer => Some(Ok(answer)),
-            })
-        });
-        self.state.lock().forget_answer(request);
-        answer
     }
 
     /// Sends a message that the outbox has. If the connection is full or gone, the link's thread sends it again.

@@ -67,6 +67,7 @@ impl FromControl {
                 state.workers.retain(|w| w.id != worker.id);
                 state.workers.insert(0, worker.clone());
                 state.home = Some(worker);
+                state.news = true;
                 state.data = None;
                 state.attach = true;
                 state.refused_since = None;

@@ -70,6 +70,10 @@ pub(super) struct State {
     pub unreached_since: Option<Instant>,
     /// A connection by which the session was said to be resumed; the server's answer has not come.
     pub knocking: Option<Connection>,
+    /// Workers that were lost, and how, for the group that the session belongs to.
+    pub lost_workers: Vec<(String, String)>,
+    /// Something happened that a group should look at.
+    pub news: bool,
     /// For how long the server had been silent when its connection was given up.
     pub silent_for: Duration,
 }
@@ -103,6 +107,8 @@ impl State {
             refused_since: None,
             unreached_since: None,
             knocking: None,
+            lost_workers: Vec::new(),
+            news: false,
             silent_for: Duration::ZERO,
             resend: false,
             attach: false,
@@ -126,6 +132,7 @@ impl State {
     /// Ends the session; the first reason counts (LINK-3).
     pub fn end(&mut self, why: Failure) {
         self.ended.get_or_insert(why);
+        self.news = true;
         self.uploads.clear();
     }
 
@@ -224,6 +231,8 @@ impl State {
     /// A worker is gone: what it held is lost, and so are the answers it owed.
     pub fn worker_lost(&mut self, worker: &str, reason: &str) {
         self.losses += 1;
+        self.lost_workers.push((worker.to_string(), reason.to_string()));
+        self.news = true;
         let failure = self.live.lose(worker, reason);
         for answer in self.answers.values_mut().filter(|a| a.is_none()) {
             *answer = Some(Answer::Failed(failure.clone()));

@@ -62,6 +62,7 @@ pub(super) fn start(shared: &Arc<Shared>) {
 
 /// What is to be done next.
 enum Task {
+    News,
     Reconnect,
     Resend,
     Attach,
@@ -77,6 +78,11 @@ fn run(shared: &Arc<Shared>) {
         let task = next(shared);
         match task {
             Task::End => return,
+            Task::News => {
+                if let Some(news) = shared.news.get() {
+                    news();
+                }
+            }
             Task::Reconnect => reconnect(shared, &mut lost_at),
             Task::Resend => {
                 lost_at = None;
@@ -85,6 +91,7 @@ fn run(shared: &Arc<Shared>) {
             Task::Attach => attach(shared),
             Task::Uploads => send_uploads(shared),
             Task::Template(digest) => send_template(shared, digest),
+            Task::LookAtLanes if shared.others_busy.get().is_some_and(|busy| busy()) => {}
             Task::LookAtLanes => {
                 // Reset before the look, so that what is recorded during it is looked at again.
                 shared.recording.store(false, Ordering::SeqCst);
@@ -100,6 +107,9 @@ fn next(shared: &Shared) -> Task {
     let mut state = shared.state.lock();
     let mut rested = false;
     loop {
+        if std::mem::take(&mut state.news) {
+            return Task::News;
+        }
         if state.has_ended() {
             return Task::End;
         }

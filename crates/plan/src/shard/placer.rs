@@ -255,6 +255,11 @@ impl Placer {
         &self.traffic
     }
 
+    /// Whether a value has been placed: one that has not is at home.
+    pub fn knows(&self, id: TensorId) -> bool {
+        self.values.contains_key(&id)
+    }
+
     /// Whether a value went with a worker, or was made of such a one.
     pub fn is_lost(&self, id: TensorId) -> bool {
         self.lost.contains(&id)

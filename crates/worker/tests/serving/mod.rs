@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod whole;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Queue, RecvTimeoutError, Sender, channel};

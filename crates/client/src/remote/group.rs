@@ -1,0 +1,330 @@
+//! A session on several workers. To those who record it is one link; on the wire it is an ordinary session on each worker.
+//!
+//! GROUP-1: until a window carries a signal that means more than the home worker, everything goes there as it does without a
+//! group. From then on every window is placed.
+//! GROUP-2: losses are told by the link's own threads: nobody has to call for others to hear of them.
+//! GROUP-3: the lock of the stream is never held while somebody waits for an answer, for room, or for Python.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use gt_ir::{Failure, FailureKind, HostTensor, ScopeId, SiteId, TensorId, Window};
+use gt_net::protocol::{StreamMessage, WorkerInfo};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::members::{Links, Members};
+use super::placing::Placing;
+use super::{Dialer, Options, Remote};
+use crate::link::{Link, WaitError};
+use crate::signal;
+
+/// What makes a failure the same on every worker that met it.
+type Raised = (FailureKind, SiteId, String, String);
+
+fn key(failure: &Failure) -> Raised {
+    (failure.kind, failure.site, failure.op.clone(), failure.message.clone())
+}
+
+/// A session on the workers of a server.
+pub struct Group {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    home: Arc<Remote>,
+    /// Whether windows are placed (GROUP-1). Never taken back.
+    is_placing: AtomicBool,
+    placing: Mutex<Option<Placing>>,
+    links: Links,
+    /// What reads have raised since everything was last waited for: each worker has its own copy of a failure.
+    raised: Mutex<Vec<Raised>>,
+}
+
+impl Group {
+    /// Opens a session and waits until the server has taken it.
+    ///
+    /// # Errors
+    /// When nothing answers in time, or the server refuses.
+    pub fn open(dialer: Box<dyn Dialer>, options: Options, cancel: &dyn Fn() -> bool) -> Result<Group, WaitError> {
+        let home = Arc::new(Remote::open(dialer, options, cancel)?);
+        let inner = Arc::new(Inner {
+            links: Arc::new(Mutex::new(vec![home.clone()])),
+            home,
+            is_placing: AtomicBool::new(false),
+            placing: Mutex::new(None),
+            raised: Mutex::default(),
+        });
+        inner.home.on_news(Box::new(Inner::on_news(&inner)));
+        let of_home = Arc::downgrade(&inner);
+        inner.home.mind(Box::new(move || of_home.upgrade().is_some_and(|inner| inner.others_busy())));
+        Ok(Group { inner })
+    }
+
+    /// Whether there is a worker that runs what is sent.
+    pub fn has_worker(&self) -> bool {
+        self.inner.home.has_worker()
+    }
+
+    /// The names of the values it holds, ascending.
+    pub fn values(&self) -> Vec<TensorId> {
+        let mut values = self.inner.home.values();
+        if let Some(placing) = &*self.inner.placing.lock() {
+            values.extend(placing.live.values());
+            values.sort_unstable();
+            values.dedup();
+        }
+        values
+    }
+
+    /// What each worker has done for this session, as it tells it, by its name at the server.
+    ///
+    /// # Errors
+    /// When one does not answer.
+    pub fn stats(&self, cancel: &dyn Fn() -> bool) -> Result<Vec<(String, String)>, WaitError> {
+        let links = self.inner.links();
+        let ask = |link: &'_ Arc<Remote>| Some((link.home()?.id, link.clone()));
+        let there: Vec<(String, Arc<Remote>)> = links.iter().filter_map(ask).collect();
+        let asked: Vec<_> =
+            there.iter().map(|(name, link)| (name, link.ask(|request| StreamMessage::Stats { request }))).collect();
+        asked.into_iter().map(|(name, question)| Ok((name.clone(), question.stats(cancel)?))).collect()
+    }
+
+    /// Gives cached memory back to the workers' systems.
+    pub fn trim(&self) {
+        self.inner.links().iter().for_each(|link| link.say(&StreamMessage::Trim {}));
+    }
+
+    /// Ends the session: nothing more is sent, waits end, the server forgets it.
+    pub fn close(&self) {
+        // The others end with home at the server; here they should not take that for a loss.
+        let links = self.inner.links();
+        self.inner.home.close();
+        links.iter().for_each(|link| link.close());
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Inner {
+    fn links(&self) -> Vec<Arc<Remote>> {
+        self.links.lock().clone()
+    }
+
+    /// Called by the links' threads (GROUP-2).
+    fn on_news(inner: &Arc<Inner>) -> impl Fn() + Send + Sync + use<> {
+        let inner: Weak<Inner> = Arc::downgrade(inner);
+        move || {
+            let Some(inner) = inner.upgrade() else { return };
+            if inner.home.ended().is_none()
+                && let Some(placing) = &mut *inner.placing.lock()
+            {
+                placing.catch_up();
+            }
+        }
+    }
+
+    fn others_busy(&self) -> bool {
+        self.links.lock().iter().any(|link| !Arc::ptr_eq(link, &self.home) && !link.is_dry())
+    }
+
+    /// The workers that signals can name, by number.
+    fn workers(&self) -> Vec<WorkerInfo> {
+        self.home.known_workers()
+    }
+
+    fn names(&self) -> Vec<String> {
+        match &*self.placing.lock() {
+            Some(placing) => placing.members.names(),
+            None => self.workers().into_iter().map(|worker| worker.id).collect(),
+        }
+    }
+
+    /// Whether a window has to be placed (GROUP-1).
+    fn needs_placing(&self, window: &Window) -> bool {
+        let workers = self.workers();
+        if workers.len() < 2 {
+            return false;
+        }
+        let names: Vec<String> = workers.iter().map(|worker| worker.id.clone()).collect();
+        let home = self.home.home().and_then(|home| workers.iter().position(|worker| worker.index == home.index));
+        let mut last = ScopeId(0);
+        window.instrs.iter().any(|instr| {
+            if instr.scope == last {
+                return false;
+            }
+            last = instr.scope;
+            let layout = signal::layout(instr.scope, &names);
+            layout.is_some_and(|layout| layout.mesh.workers().iter().any(|&number| Some(number as usize) != home))
+        })
+    }
+
+    /// The stream, from its first placed window on.
+    fn placing(self: &Arc<Self>) -> Option<MutexGuard<'_, Option<Placing>>> {
+        let mut placing = self.placing.lock();
+        if placing.is_none() {
+            let on_news = Arc::new(Inner::on_news(self));
+            let members = Members::new(&self.home, &self.workers(), self.links.clone(), on_news)?;
+            *placing = Some(Placing::new(members, self.home.take_live()));
+            self.is_placing.store(true, Ordering::Release);
+        }
+        Some(placing)
+    }
+
+    fn is_placing(&self) -> bool {
+        self.is_placing.load(Ordering::Acquire)
+    }
+
+    fn send(self: &Arc<Self>, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        // Not under the lock (GROUP-3). Who gives up waiting has the window sent all the same.
+        let mut room = self.home.wait_for_worker(cancel);
+        for link in self.links() {
+            if room.is_ok() {
+                room = link.wait_for_room(cancel);
+            }
+        }
+        // Without a home there is nothing to place on: it waits for one as it would without a group.
+        let Some(mut placing) = self.placing() else { return self.home.send(window, cancel) };
+        if let Some(stream) = &mut *placing {
+            stream.send(window);
+        }
+        drop(placing);
+        match room {
+            Err(WaitError::Interrupted) => room,
+            // Nobody will run it. Recording goes on; the next read says why.
+            Err(WaitError::Failed(_)) | Ok(()) => Ok(()),
+        }
+    }
+
+    fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
+        let mut placing = self.placing.lock();
+        let Some(stream) = &mut *placing else { return Err(WaitError::Failed(nowhere())) };
+        if let Some(failure) = self.home.ended() {
+            return Err(WaitError::Failed(failure));
+        }
+        stream.catch_up();
+        if let Some(failure) = stream.live.lost(id) {
+            return Err(WaitError::Failed(failure));
+        }
+        let plan = stream.placer.read(id);
+        if let Some(before) = plan.before {
+            stream.dispatch(before);
+        }
+        let Some(remote) = stream.members.remote(plan.worker).cloned() else {
+            return Err(WaitError::Failed(stream.live.last_loss().cloned().unwrap_or_else(nowhere)));
+        };
+        // Asked before others can send: what frees the value comes later in its stream.
+        let question = remote.ask(|request| StreamMessage::Read { request, id: plan.id });
+        drop(placing);
+        question.value(cancel).map_err(|error| match error {
+            WaitError::Failed(failure) => {
+                let failure = self.explain(Some(id), failure);
+                self.raised.lock().push(key(&failure));
+                WaitError::Failed(failure)
+            }
+            WaitError::Interrupted => WaitError::Interrupted,
+        })
+    }
+
+    /// A failure with what is known here of a lost worker.
+    fn explain(&self, id: Option<TensorId>, failure: Failure) -> Failure {
+        if failure.kind != FailureKind::WorkerLost || self.home.ended().is_some() {
+            return failure;
+        }
+        let mut placing = self.placing.lock();
+        let Some(placing) = &mut *placing else { return failure };
+        placing.catch_up();
+        let lost = id.and_then(|id| placing.live.lost(id));
+        let message = lost.or_else(|| placing.live.last_loss().cloned()).map(|loss| loss.message);
+        Failure { message: message.unwrap_or_else(|| failure.message.clone()), ..failure }
+    }
+
+    fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let links = self.links();
+        let asked: Vec<_> = links.iter().map(|link| link.ask(|request| StreamMessage::Synchronize { request })).collect();
+        let mut first = None;
+        for question in asked {
+            match question.done(cancel) {
+                Ok(()) => {}
+                Err(WaitError::Interrupted) => return Err(WaitError::Interrupted),
+                Err(WaitError::Failed(failure)) => {
+                    let failure = self.explain(None, failure);
+                    if first.is_none() && !self.raised.lock().contains(&key(&failure)) {
+                        first = Some(failure);
+                    }
+                }
+            }
+        }
+        self.raised.lock().clear();
+        first.map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
+    }
+
+    fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let remote = {
+            let mut placing = self.placing.lock();
+            let stream = placing.as_mut();
+            let worker = stream.and_then(|stream| stream.lent.remove(&id).map(|worker| stream.members.remote(worker).cloned()));
+            match worker {
+                Some(Some(remote)) => remote,
+                // It went with its worker, and so does the payload.
+                Some(None) => return Ok(()),
+                None => self.home.clone(),
+            }
+        };
+        remote.lend(id, bytes, cancel)
+    }
+}
+
+fn nowhere() -> Failure {
+    Failure::new(FailureKind::WorkerLost, "the worker that had it is gone")
+}
+
+impl Link for Group {
+    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let inner = &self.inner;
+        if !inner.is_placing() && !(signal::in_use() && inner.needs_placing(&window)) {
+            return inner.home.send(window, cancel);
+        }
+        inner.send(window, cancel)
+    }
+
+    fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
+        match self.inner.is_placing() {
+            true => self.inner.read(id, cancel),
+            false => self.inner.home.read(id, cancel),
+        }
+    }
+
+    fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        match self.inner.is_placing() {
+            true => self.inner.synchronize(cancel),
+            false => self.inner.home.synchronize(cancel),
+        }
+    }
+
+    fn wake(&self) {
+        self.inner.home.wake();
+    }
+
+    fn is_full(&self) -> bool {
+        match self.inner.is_placing() {
+            true => self.inner.links.lock().iter().any(|link| link.is_full()),
+            false => self.inner.home.is_full(),
+        }
+    }
+
+    fn workers(&self) -> Vec<String> {
+        self.inner.names()
+    }
+
+    fn lends(&self) -> bool {
+        self.inner.links.lock().iter().all(|link| link.lends())
+    }
+
+    fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        self.inner.lend(id, bytes, cancel)
+    }
+}

@@ -1,0 +1,219 @@
+//! The sessions of a group: one on each worker that takes part, and what they know of each other.
+//!
+//! MEMBER-1: a number is a worker's place among those that the session saw when its first window was placed. It stays that of
+//! the session which is opened there, whatever becomes of the worker.
+//! MEMBER-2: every member is told of all others, in its stream, before the first window that needs them.
+//! MEMBER-3: what a lost worker was to send is given up in every stream before anything that was placed without it.
+//! MEMBER-4: a lost worker's session is closed, unless it is home: what was on its way there must not reach another worker.
+//! Where it was, another session waits for a worker of that place as soon as a signal names it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gt_ir::Failure;
+use gt_net::protocol::{Peer, Pin, StreamMessage, WorkerInfo};
+use gt_plan::shard::{Layout, Mesh};
+use parking_lot::Mutex;
+
+use super::{Dialer, Options, Remote};
+
+/// All sessions that are open, home included: for those who need no more of a group.
+pub(super) type Links = Arc<Mutex<Vec<Arc<Remote>>>>;
+
+/// A worker of the group.
+struct Member {
+    name: String,
+    /// Its place among the server's workers.
+    index: u32,
+    remote: Option<Arc<Remote>>,
+    /// Where its session lives, while it does.
+    at: Option<WorkerInfo>,
+    epoch: u64,
+    /// Whom it was told of.
+    told: BTreeSet<u32>,
+    /// Its session was ended, or could not be opened: it is not tried again.
+    given_up: bool,
+}
+
+impl Member {
+    fn is_there(&self) -> bool {
+        self.remote.is_some() && self.at.is_some()
+    }
+}
+
+/// What has happened to a member.
+pub(super) struct Loss {
+    pub(super) number: u32,
+    pub(super) worker: String,
+    pub(super) reason: String,
+}
+
+pub(super) struct Members {
+    list: Vec<Member>,
+    home: u32,
+    dialer: Arc<dyn Dialer>,
+    options: Options,
+    on_news: Arc<dyn Fn() + Send + Sync>,
+    epochs: u64,
+    links: Links,
+}
+
+impl Members {
+    /// Those of a session that has a home.
+    pub(super) fn new(
+        home: &Arc<Remote>,
+        workers: &[WorkerInfo],
+        links: Links,
+        on_news: Arc<dyn Fn() + Send + Sync>,
+    ) -> Option<Members> {
+        let at = home.home()?;
+        let number = workers.iter().position(|worker| worker.index == at.index)? as u32;
+        let member = |(place, worker): (usize, &WorkerInfo)| Member {
+            name: worker.id.clone(),
+            index: worker.index,
+            remote: (place == number as usize).then(|| home.clone()),
+            at: (place == number as usize).then(|| at.clone()),
+            epoch: 0,
+            told: BTreeSet::new(),
+            given_up: false,
+        };
+        let list = workers.iter().enumerate().map(member).collect();
+        let (dialer, options) = home.way();
+        Some(Members { list, home: number, dialer, options, on_news, epochs: 0, links })
+    }
+
+    /// The number of the worker where everything is that no signal speaks of.
+    pub(super) fn home(&self) -> u32 {
+        self.home
+    }
+
+    /// A member's session, if it has a worker.
+    pub(super) fn remote(&self, number: u32) -> Option<&Arc<Remote>> {
+        let member = self.list.get(number as usize)?;
+        member.remote.as_ref().filter(|_| member.is_there())
+    }
+
+    /// The names of all, by number.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.list.iter().map(|member| member.name.clone()).collect()
+    }
+
+    /// What a layout is on the workers that are there.
+    pub(super) fn present(&self, layout: Layout) -> Option<Layout> {
+        let is_there = |number: &u32| self.list.get(*number as usize).is_some_and(Member::is_there);
+        if layout.mesh.workers().iter().all(is_there) {
+            return Some(layout);
+        }
+        let there: Vec<u32> = layout.mesh.workers().iter().copied().filter(is_there).collect();
+        // A grid with a hole is none.
+        let is_row = layout.mesh.extents().len() == 1 && !there.is_empty();
+        is_row.then(|| Layout { mesh: Mesh::row(&there), ..layout })
+    }
+
+    /// Opens the sessions that these workers need (MEMBER-2).
+    pub(super) fn ensure(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        let mut changed = false;
+        for number in numbers {
+            let Some(member) = self.list.get(number as usize) else { continue };
+            if member.remote.is_none() && !member.given_up {
+                self.open(number);
+                changed = true;
+            }
+        }
+        if changed {
+            self.introduce();
+        }
+    }
+
+    fn open(&mut self, number: u32) {
+        let home = self.list[self.home as usize].remote.as_ref().and_then(|home| home.session());
+        self.epochs += 1;
+        let member = &mut self.list[number as usize];
+        let Some((home, secret)) = home else { return };
+        let pin = Some(Pin { worker: member.index, home, secret });
+        // Nobody is asked whether to go on: who holds the group's lock must not wait for Python's.
+        let options = Options { workers: 1, pin, idle: || false, ..self.options.clone() };
+        match Remote::open_by(self.dialer.clone(), options, &|| false) {
+            Ok(remote) => {
+                let on_news = self.on_news.clone();
+                remote.on_news(Box::new(move || on_news()));
+                let remote = Arc::new(remote);
+                member.epoch = self.epochs;
+                member.at = remote.home();
+                member.told.clear();
+                member.remote = Some(remote);
+            }
+            Err(_) => member.given_up = true,
+        }
+        self.note_links();
+    }
+
+    fn note_links(&self) {
+        *self.links.lock() = self.list.iter().filter_map(|member| member.remote.clone()).collect();
+    }
+
+    /// Tells every member of the others.
+    fn introduce(&mut self) {
+        let peer = |(number, member): (usize, &Member)| {
+            let remote = member.remote.as_ref()?;
+            let (session, secret) = remote.session()?;
+            Some(Peer { number: number as u32, epoch: member.epoch, worker: member.at.clone()?, session, secret })
+        };
+        let all: Vec<Peer> = self.list.iter().enumerate().filter_map(peer).collect();
+        for (own, member) in (0u32..).zip(&mut self.list) {
+            let Some(remote) = member.remote.as_ref().filter(|_| member.at.is_some()) else { continue };
+            let peers: Vec<Peer> = all.iter().filter(|peer| peer.number != own).cloned().collect();
+            member.told = peers.iter().map(|peer| peer.number).collect();
+            remote.say(&StreamMessage::Peers { own, epoch: member.epoch, peers });
+        }
+    }
+
+    /// What members have lost since this was last asked.
+    pub(super) fn losses(&mut self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for (number, member) in (0u32..).zip(&mut self.list) {
+            let Some(remote) = &member.remote else { continue };
+            let lost = remote.take_losses();
+            if let (true, Some(why)) = (lost.is_empty() && number != self.home, remote.ended()) {
+                member.given_up = true;
+                losses.push(Loss { number, worker: member.name.clone(), reason: why.message });
+            }
+            losses.extend(lost.into_iter().map(|(worker, reason)| Loss { number, worker, reason }));
+        }
+        losses
+    }
+
+    /// Gives a member up, and says so to the others (MEMBER-3, MEMBER-4).
+    pub(super) fn lose(&mut self, number: u32, failure: &Failure) {
+        self.epochs += 1;
+        for member in &mut self.list {
+            if let Some(remote) = member.remote.as_ref().filter(|_| member.told.remove(&number)) {
+                remote.say(&StreamMessage::Abandon { from: number, failure: failure.clone() });
+            }
+        }
+        let (epoch, is_home) = (self.epochs, number == self.home);
+        let Some(member) = self.list.get_mut(number as usize) else { return };
+        member.at = None;
+        member.epoch = epoch;
+        member.told.clear();
+        if !is_home && let Some(remote) = member.remote.take() {
+            remote.close();
+        }
+        self.note_links();
+    }
+
+    /// Looks where the members live now, and tells them if that has changed.
+    pub(super) fn refresh(&mut self) {
+        let mut changed = false;
+        for member in &mut self.list {
+            let at = member.remote.as_ref().and_then(|remote| remote.home());
+            if at != member.at {
+                member.at = at;
+                changed = true;
+            }
+        }
+        if changed {
+            self.introduce();
+        }
+    }
+}
