@@ -140,7 +140,14 @@ impl Session {
         let token = args.reach.token()?;
         let token = token.as_ref().map_or(&[][..], |t| t.as_bytes());
         let name = format!("gt bench net (process {})", std::process::id());
-        control.send(&encode(&ToServer::Hello { token, name, variables: Vec::new(), workers: 0, resume: None, pin: None }))?;
+        control.send(&encode(&ToServer::Hello {
+            token,
+            name,
+            variables: Vec::new(),
+            workers: 0,
+            resume: None,
+            pin: None,
+        }))?;
         let News::Head(head, _) = next(&news, PATIENCE, &address)? else { bail!("{address} did not say hello") };
         match decode::<FromServer>(&head)? {
             FromServer::Welcome { session, secret, workers, home, .. } => {

@@ -115,7 +115,8 @@ fn a_parameter_made_in_the_window_that_uses_it_is_met_as_state() {
     let _alone = alone(STAGES);
     within("data", || ());
     windows();
-    let (x, w) = (ones(&[8, 4]), ones(&[4, 4]));
+    let given = |shape: &[usize]| Tensor::from_slice(&vec![1.0f32; shape.iter().product()], shape).unwrap();
+    let (x, w) = (given(&[8, 4]), given(&[4, 4]));
     w.set_requires_grad(true).unwrap();
     let loss = within("data", || x.matmul(&w).unwrap().sum(&[], false, None).unwrap());
     loss.backward().unwrap();

@@ -58,7 +58,14 @@ fn join(dispatcher: &Dispatcher, index: u32) -> Result<Connection, NetError> {
 fn enter(dispatcher: &Dispatcher) -> Result<Connection, NetError> {
     let (client, _) = pair(Box::new(Deaf), dispatcher.receiver());
     let name = "rate".to_string();
-    client.send(&encode(&ToServer::Hello { token: b"", name, variables: Vec::new(), workers: 0, resume: None, pin: None }))?;
+    client.send(&encode(&ToServer::Hello {
+        token: b"",
+        name,
+        variables: Vec::new(),
+        workers: 0,
+        resume: None,
+        pin: None,
+    }))?;
     Ok(client)
 }
 

@@ -22,7 +22,8 @@ impl Core {
     pub(crate) fn first_message(&mut self, id: ConnectionId, connection: &Connection, head: &[u8]) {
         // PROTO-4: the first byte says who speaks.
         match decode::<ToServer<'_>>(head) {
-            Ok(ToServer::Hello { token, name, variables, workers, resume, pin }) => match self.check(connection, token) {
+            Ok(ToServer::Hello { token, name, variables, workers, resume, pin }) => match self.check(connection, token)
+            {
                 Ok(()) => self.hello(id, connection, Wish { name, variables, workers, pin }, resume),
                 Err(why) => self.refuse_client(id, connection, why),
             },

@@ -24,13 +24,7 @@ pub(crate) struct Wish {
 }
 
 impl Core {
-    pub(crate) fn hello(
-        &mut self,
-        id: ConnectionId,
-        connection: &Connection,
-        wish: Wish,
-        resume: Option<Resume>,
-    ) {
+    pub(crate) fn hello(&mut self, id: ConnectionId, connection: &Connection, wish: Wish, resume: Option<Resume>) {
         let entered = match resume {
             Some(resume) => self.resume(id, connection, &resume).map(|()| (resume.session, Some(resume.losses))),
             None => self.open_session(id, connection, wish).map(|session| (session, None)),

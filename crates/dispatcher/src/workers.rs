@@ -41,11 +41,7 @@ impl Core {
         let Some(worker) = self.workers.get(&index) else { return };
         let _ = send(
             connection,
-            &ToWorker::Joined {
-                id: worker.info.id.clone(),
-                index,
-                secret: worker.secret.as_bytes().into(),
-            },
+            &ToWorker::Joined { id: worker.info.id.clone(), index, secret: worker.secret.as_bytes().into() },
         );
         match self.reconcile(index, connection, sessions) {
             Ok(()) => {

@@ -53,10 +53,7 @@ fn pinned_sessions_count_with_the_one_they_belong_to_and_end_with_it() {
     let workers = [FakeWorker::join(connect(&dispatcher)), FakeWorker::join(connect(&dispatcher))];
     let mut home = FakeClient::enter(connect(&dispatcher));
     let mut pinned = enter(&dispatcher, pin(&home, 1)).unwrap();
-    assert!(matches!(
-        FakeClient::try_enter(connect(&dispatcher), b"", None),
-        Err(Refusal::Sessions { most: 1 })
-    ));
+    assert!(matches!(FakeClient::try_enter(connect(&dispatcher), b"", None), Err(Refusal::Sessions { most: 1 })));
     home.stream_costing(3, 0, b"x");
     pinned.stream_costing(4, 0, b"x");
     let status = dispatcher.status();

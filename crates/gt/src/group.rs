@@ -110,7 +110,8 @@ pub fn gpu_workers(n: usize) -> Result<()> {
 pub(crate) fn grow(n: usize) -> Result<()> {
     let is_elsewhere = session::lock(&GROUP).is_none() && current::is_remote();
     let is_planned = Config::from_env()?.plan.is_some();
-    if is_planned || ASKED.load(Ordering::SeqCst) || is_elsewhere || session::running().is_none() || worker_count() >= n {
+    if is_planned || ASKED.load(Ordering::SeqCst) || is_elsewhere || session::running().is_none() || worker_count() >= n
+    {
         return Ok(());
     }
     form(n)

@@ -42,7 +42,14 @@ fn to_server() -> Vec<ToServer<'static>> {
     let resume = Some(Resume { session: 7, secret: secret(), losses: 1 });
     let variables = vec![("GT_COMPILE".to_string(), "1".to_string())];
     vec![
-        ToServer::Hello { token: b"open", name: "train.py".into(), variables, workers: 2, resume, pin: Some(Pin { worker: 2, home: 9, secret: secret() }) },
+        ToServer::Hello {
+            token: b"open",
+            name: "train.py".into(),
+            variables,
+            workers: 2,
+            resume,
+            pin: Some(Pin { worker: 2, home: 9, secret: secret() }),
+        },
         ToServer::Stream { seq: u64::MAX, instrs: 3, bytes: 1 << 40, message: b"for the worker" },
         ToServer::Observe { token: b"" },
         ToServer::Goodbye {},

@@ -77,10 +77,8 @@ fn a_value_is_scattered_gathered_and_summed_over_three_workers() {
             upload.uploads.push(Payload { instr: 0, bytes: bytes_of(&values) });
             group.send(upload, &never).unwrap();
             assert_eq!(workers.iter().map(|w| w.sessions().len()).sum::<usize>(), 1, "nothing is placed yet");
-            let lines = [
-                ("%2 = unary(%1) kind=neg", split()),
-                ("%3 = reduce(%2) kind=sum axes=[0] keepdim=false", split()),
-            ];
+            let lines =
+                [("%2 = unary(%1) kind=neg", split()), ("%3 = reduce(%2) kind=sum axes=[0] keepdim=false", split())];
             send(&group, &lines, &[met(1, &[7, 2])]);
             assert_eq!(floats_of(&group, 2), values.iter().map(|v| -v).collect::<Vec<_>>());
             assert_eq!(floats_of(&group, 3), [-42.0, -49.0]);
@@ -105,10 +103,8 @@ fn large_payloads_go_to_the_worker_that_takes_them_and_on_to_others() {
         let _workers = [server.worker(), server.worker()];
         let group = server.group();
         let values: Vec<f32> = (0..200_000).map(|n| n as f32).collect();
-        let mut upload = window(
-            &[("%1 = upload() dtype=f32 shape=[200000]", only(1)), ("%2 = unary(%1) kind=neg", split())],
-            &[],
-        );
+        let mut upload =
+            window(&[("%1 = upload() dtype=f32 shape=[200000]", only(1)), ("%2 = unary(%1) kind=neg", split())], &[]);
         upload.uploads.push(Payload { instr: 0, bytes: bytes_of(&values) });
         group.send(upload, &never).unwrap();
         assert_eq!(floats_of(&group, 2), values.iter().map(|v| -v).collect::<Vec<_>>());
@@ -141,10 +137,12 @@ fn a_worker_that_is_lost_in_a_collective_fails_it_everywhere_and_the_session_goe
         group.send(lines, &never).unwrap();
         assert_eq!(floats_of(&group, 5), [5.0; 6]);
         std::thread::scope(|scope| {
-            let readers = [3, 4].map(|id| scope.spawn({
-                let group = &group;
-                move || (failure_of(group.read(TensorId(id), &never)), Instant::now())
-            }));
+            let readers = [3, 4].map(|id| {
+                scope.spawn({
+                    let group = &group;
+                    move || (failure_of(group.read(TensorId(id), &never)), Instant::now())
+                })
+            });
             std::thread::sleep(Duration::from_millis(50));
             let lost_at = Instant::now();
             // Nothing more is asked of the group: its threads see to it.
@@ -198,7 +196,9 @@ fn a_home_that_is_lost_is_found_elsewhere_and_signals_go_on() {
         send(&group, &lines, &[]);
         assert_eq!(floats_of(&group, 3), [-1.0; 6]);
         drop(workers.remove(0));
-        wait_until(|| matches!(group.read(TensorId(1), &never), Err(WaitError::Failed(f)) if f.kind == FailureKind::WorkerLost));
+        wait_until(
+            || matches!(group.read(TensorId(1), &never), Err(WaitError::Failed(f)) if f.kind == FailureKind::WorkerLost),
+        );
         assert_eq!(floats_of(&group, 2), [3.0; 6], "worker 1 has it");
         let lines = [
             ("%10 = fill() dtype=f32 shape=[6] $ 4.0", NONE),

@@ -154,7 +154,9 @@ fn a_client_without_the_secret_gets_nothing() {
         };
         assert!(refused(&[DataRequest::Attach { session: 1, secret: b"no" }]).contains("secret"));
         assert!(refused(&[DataRequest::Attach { session: 1, secret: &SECRET[1..] }]).contains("secret"));
-        assert!(refused(&[DataRequest::AttachPeer { session: 1, secret: b"no", from: 0, epoch: 0 }]).contains("secret"));
+        assert!(
+            refused(&[DataRequest::AttachPeer { session: 1, secret: b"no", from: 0, epoch: 0 }]).contains("secret")
+        );
         assert!(refused(&[DataRequest::Upload { id: TensorId(1) }]).contains("first message"));
         assert!(refused(&[DataRequest::Echo { request: 1 }]).contains("first message"));
         let attach = || DataRequest::Attach { session: 1, secret: SECRET };

@@ -100,7 +100,8 @@ fn a_value_goes_to_another_worker_and_may_be_freed_at_once() {
     within_time(|| {
         let mut pair = Pair::new();
         let large = floats_type(100_000);
-        let mut steps = run(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5", "%2 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
+        let mut steps =
+            run(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5", "%2 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
         steps.push(carry(1, 3, large, 0, 1));
         steps.push(carry(2, 4, floats_type(2), 0, 1));
         steps.extend(run(&["%5 = unary(%4) kind=neg"], 1));

@@ -244,7 +244,8 @@ impl Inner {
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let links = self.links();
-        let asked: Vec<_> = links.iter().map(|link| link.ask(|request| StreamMessage::Synchronize { request })).collect();
+        let asked: Vec<_> =
+            links.iter().map(|link| link.ask(|request| StreamMessage::Synchronize { request })).collect();
         let mut first = None;
         for question in asked {
             match question.done(cancel) {
@@ -266,7 +267,8 @@ impl Inner {
         let remote = {
             let mut placing = self.placing.lock();
             let stream = placing.as_mut();
-            let worker = stream.and_then(|stream| stream.lent.remove(&id).map(|worker| stream.members.remote(worker).cloned()));
+            let worker =
+                stream.and_then(|stream| stream.lent.remove(&id).map(|worker| stream.members.remote(worker).cloned()));
             match worker {
                 Some(Some(remote)) => remote,
                 // It went with its worker, and so does the payload.

@@ -22,8 +22,8 @@ mod state;
 mod upkeep;
 mod upload;
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
@@ -31,8 +31,8 @@ use gt_net::protocol::{DataRequest, Pin, StreamMessage, encode};
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
-pub use group::Group;
 use encoder::{Encoder, longest_inside};
+pub use group::Group;
 use recorder::Recorder;
 use state::State;
 

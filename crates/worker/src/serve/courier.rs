@@ -133,7 +133,8 @@ impl Couriers {
         let shared = &route.shared;
         let waiting_bytes = shared.waiting_bytes.load(Relaxed);
         if waiting_bytes > 0 && waiting_bytes.saturating_add(parcel.len_bytes()) > self.most_bytes {
-            let message = format!("{} was not moved to {}: too much is on its way there", parcel.name, way.to.worker.id);
+            let message =
+                format!("{} was not moved to {}: too much is on its way there", parcel.name, way.to.worker.id);
             parcel.value = Err(Failure::new(FailureKind::Memory, message));
         }
         // COURIER-3. What waits goes first: it has waited long enough.
@@ -167,7 +168,9 @@ impl Couriers {
         let spawned = std::thread::Builder::new().name("gt-courier".to_string()).spawn(move || courier.run(&taken));
         match spawned {
             Ok(thread) => _ = routes.insert(way.key(), Route { parcels, shared, thread }),
-            Err(error) => self.undelivered.lock().push((way.session, format!("no thread to send values with: {error}"))),
+            Err(error) => {
+                self.undelivered.lock().push((way.session, format!("no thread to send values with: {error}")))
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use gt_net::protocol::{FromWorker, encode};
 use gt_net::Connection;
+use gt_net::protocol::{FromWorker, encode};
 use parking_lot::Mutex;
 
 /// What the server gave when the worker joined.
