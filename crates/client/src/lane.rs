@@ -360,6 +360,7 @@ impl Pending {
         for value in ins {
             let (id, is_state) = (value.id(), value.is_state());
             let is_own = id.lane() == lane && id.n() >= self.first_unsent;
+            // State is named wherever it was made: a model may be made and used in one window.
             if (!is_own || is_state) && self.met.insert((id, is_state)) {
                 self.window.met.push(Met { id, ty: *value.ty(), is_state });
             }

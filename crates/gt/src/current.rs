@@ -8,6 +8,7 @@ use gt_client::remote::Group;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
 use gt_ir::TensorId;
+use gt_plan::shard::Traffic;
 use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
 
@@ -146,6 +147,22 @@ pub fn memory() -> Result<Memory> {
     Ok(memory)
 }
 
+/// What has travelled between workers so far: for each kind of collective how often, and how many bytes.
+pub fn traffic() -> Traffic {
+    remote().map_or_else(Traffic::default, |group| group.traffic())
+}
+
+/// What `gt plan` prints, if this process is one that is planned.
+fn print_plan() {
+    let Ok(Config { plan: Some(plan), .. }) = Config::from_env() else { return };
+    // What was recorded last is part of it.
+    let _ = gt_client::synchronize();
+    match remote().and_then(|group| group.report(plan.explain)) {
+        Some(report) => print!("{report}"),
+        None => println!("nothing is placed: the program enters no signal that means more than one worker"),
+    }
+}
+
 /// Gives cached memory back to the system, once everything recorded has run.
 ///
 /// # Errors
@@ -168,6 +185,9 @@ pub fn shutdown() {
     // A forked child has a copy of the connections; the session is its parent's.
     if session::is_forked() {
         return;
+    }
+    if session::running().is_some() {
+        print_plan();
     }
     match &*CURRENT.lock() {
         Some(Current::Embedded(session)) => session.worker().shutdown(),

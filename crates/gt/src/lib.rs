@@ -21,8 +21,8 @@ mod serving;
 mod signals;
 mod threads;
 
-pub use config::{Backend, Compile, Config, session_config};
-pub use current::{empty_cache, install, memory, on_start, shutdown, stats};
+pub use config::{Backend, Compile, Config, PlanRequest, session_config};
+pub use current::{empty_cache, install, memory, on_start, shutdown, stats, traffic};
 pub use group::{gpu_workers, worker_count};
 pub use gt_client::*;
 pub use gt_engine_cpu::profile;

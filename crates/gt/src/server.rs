@@ -144,6 +144,7 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
                 pin: None,
                 timeout: options.timeout,
                 idle: gt_client::cut_idle,
+                reports: config.plan.is_some(),
             },
             &session::interrupted,
         )

@@ -13,6 +13,13 @@ use crate::site::mark;
 #[pyfunction]
 fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
     let out = PyList::empty(py);
+    let collectives = PyDict::new(py);
+    for (kind, (count, bytes)) in gt::traffic().collectives {
+        let row = PyDict::new(py);
+        row.set_item("count", count)?;
+        row.set_item("bytes", bytes)?;
+        collectives.set_item(kind.name(), row)?;
+    }
     for s in gt::stats().or_raise()? {
         let d = PyDict::new(py);
         d.set_item("worker", &s.worker)?;
@@ -23,6 +30,8 @@ fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
         put!(total_instructions, windows, idle_cuts, plan_hits, plan_misses, structure_hits, cached_plans);
         put!(compiled_windows, compiled_instructions, round_trips, syncs, bytes_in, bytes_out);
         put!(transfers, moved_bytes_out, moved_bytes_in);
+        // Of the session: each of them is made by several workers.
+        d.set_item("collectives", &collectives)?;
         put!(live_bytes, peak_bytes, cached_bytes, limit_bytes, live_tensors, flops, busy_ns, planning_ns, failures);
         put!(unique_sequences, hot_sequences, hot_instructions, hot_threshold);
         let top = PyList::empty(py);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use gt_ir::{Failure, FailureKind, HostTensor, ScopeId, SiteId, TensorId, Window};
 use gt_net::protocol::{StreamMessage, WorkerInfo};
+use gt_plan::shard::Traffic;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::members::{Links, Members};
@@ -87,6 +88,18 @@ impl Group {
         let asked: Vec<_> =
             there.iter().map(|(name, link)| (name, link.ask(|request| StreamMessage::Stats { request }))).collect();
         asked.into_iter().map(|(name, question)| Ok((name.clone(), question.stats(cancel)?))).collect()
+    }
+
+    /// What has travelled between workers so far.
+    pub fn traffic(&self) -> Traffic {
+        self.inner.placing.lock().as_ref().map_or_else(Traffic::default, |placing| placing.placer.traffic().clone())
+    }
+
+    /// What the program does under its signals, as text, if that is kept; see [`Options::reports`].
+    pub fn report(&self, explain: bool) -> Option<String> {
+        let placing = self.inner.placing.lock();
+        let report = placing.as_ref()?.placer.report()?;
+        Some(report.text(&crate::site::name, explain))
     }
 
     /// Gives cached memory back to the workers' systems.
@@ -168,7 +181,7 @@ impl Inner {
         if placing.is_none() {
             let on_news = Arc::new(Inner::on_news(self));
             let members = Members::new(&self.home, &self.workers(), self.links.clone(), on_news)?;
-            *placing = Some(Placing::new(members, self.home.take_live()));
+            *placing = Some(Placing::new(members, self.home.take_live(), self.home.options().reports));
             self.is_placing.store(true, Ordering::Release);
         }
         Some(placing)

@@ -66,6 +66,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Called by the link's thread while the worker has nothing to do: cuts lanes that rest, says whether some still record.
     pub idle: fn() -> bool,
+    /// A report is kept of where values lie and what travels, for [`Group::report`].
+    pub reports: bool,
 }
 
 /// What all threads of a link share.
@@ -133,6 +135,11 @@ impl Remote {
         }
         upkeep::start(&shared);
         Ok(Remote { shared })
+    }
+
+    /// How it was opened.
+    pub(super) fn options(&self) -> &Options {
+        &self.shared.options
     }
 
     /// Whether there is a worker that runs what is sent.

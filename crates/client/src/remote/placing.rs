@@ -34,8 +34,11 @@ struct Apart {
 }
 
 impl Placing {
-    pub(super) fn new(members: Members, live: Live) -> Placing {
-        let placer = Placer::new(members.home());
+    pub(super) fn new(members: Members, live: Live, reports: bool) -> Placing {
+        let mut placer = Placer::new(members.home());
+        if reports {
+            placer.keep_report();
+        }
         let names = members.names();
         Placing { placer, members, live, lent: HashMap::new(), names }
     }

@@ -342,8 +342,12 @@ impl Primitive for Scatter {
             (&[5], &[0], &[0], 0),
             (&[5, 7], &[5, 1], &[5, 1], 1),
         ];
-        let add: &[(&[usize], &[usize], &[usize], u8)] =
-            &[(&[5, 3], &[4, 3], &[4, 3], 0), (&[3, 5], &[2, 7], &[3, 7], 1), (&[5, 7], &[5, 3], &[5, 3], 1)];
+        let add: &[(&[usize], &[usize], &[usize], u8)] = &[
+            (&[5, 3], &[4, 3], &[4, 3], 0),
+            (&[3, 5], &[2, 7], &[3, 7], 1),
+            (&[5, 7], &[5, 3], &[5, 3], 1),
+            (&[5, 4], &[3, 2], &[3, 2], 1),
+        ];
         for (mode, cases) in [(PutMode::Set, set), (PutMode::Add, add)] {
             if mode == PutMode::Add && dtype == DType::Bool {
                 continue;

@@ -127,7 +127,7 @@ impl Placer {
             }
             let copy = Copy { id, placement: placement.clone() };
             let copies = SmallVec::from_iter([copy]);
-            self.values.insert(id, Known { ty: *ty, is_state: false, copies, origin: None });
+            self.values.insert(id, Known { ty: *ty, is_state: draft.states.contains(&id), copies, origin: None });
         }
         draft.out.steps.push(PlacedStep::Run { instr, ins: placed, outs: indices });
     }

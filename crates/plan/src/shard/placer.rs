@@ -12,7 +12,7 @@
 //! somewhere.
 //! PLACE-6: decisions depend on the stream alone, never on time or the order of a hash map.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use gt_ir::shard::Split;
 use gt_ir::{Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
@@ -93,6 +93,8 @@ pub struct Placer {
 pub(super) struct Draft {
     pub(super) out: PlacedWindow,
     index: HashMap<Placement, PlacementIndex>,
+    /// What the window makes that is state by the time it is used.
+    pub(super) states: BTreeSet<TensorId>,
 }
 
 impl Draft {
@@ -131,7 +133,16 @@ impl Placer {
     ) -> Result<PlacedWindow, OpError> {
         let mut draft = Draft::default();
         (draft.out.eager, draft.out.joined) = (window.eager, window.joined);
-        let own_state = self.meet_all(window);
+        // WINDOW-1 tells which of them the window itself makes.
+        let first = window.instrs.first().and_then(|i| i.outs.first()).map_or(u64::MAX, |id| id.0);
+        let last = window.instrs.last().and_then(|i| i.outs.last()).map_or(0, |id| id.0);
+        for met in &window.met {
+            match (first..=last).contains(&met.id.0) {
+                true if met.is_state => _ = draft.states.insert(met.id),
+                true => {}
+                false => self.meet(met),
+            }
+        }
         let mut scope: Option<(ScopeId, Option<Layout>)> = None;
         let mut payloads = window.uploads.iter().peekable();
         for (at, instr) in window.instrs.iter().enumerate() {
@@ -141,11 +152,6 @@ impl Placer {
             let layout = scope.as_ref().and_then(|(_, layout)| layout.as_ref());
             let payload = payloads.next_if(|p| p.instr as usize == at);
             self.place(&mut draft, instr, layout, payload)?;
-            for out in instr.outs.iter().filter(|out| own_state.contains(out)) {
-                if let Some(known) = self.values.get_mut(out) {
-                    known.is_state = true;
-                }
-            }
         }
         for &id in &window.frees {
             self.lost.remove(&id);
@@ -169,20 +175,6 @@ impl Placer {
                 report.holds(&known.ty, &copy.placement, false);
             }
         }
-    }
-
-    /// Takes note of the values from before. Gives the state that the window makes itself.
-    fn meet_all(&mut self, window: &Window) -> HashSet<TensorId> {
-        let mut own_state = HashSet::new();
-        if window.met.iter().any(|met| met.is_state && !self.values.contains_key(&met.id)) {
-            own_state = window.met.iter().filter(|met| met.is_state).map(|met| met.id).collect();
-            let made: HashSet<TensorId> = window.instrs.iter().flat_map(|i| i.outs.iter().copied()).collect();
-            own_state.retain(|id| made.contains(id));
-        }
-        for met in window.met.iter().filter(|met| !own_state.contains(&met.id)) {
-            self.meet(met);
-        }
-        own_state
     }
 
     fn meet(&mut self, met: &Met) {
