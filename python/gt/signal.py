@@ -12,9 +12,9 @@ tensor(16.)
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
-from contextlib import ContextDecorator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,7 @@ class SignalConfig:
         return [self.shard] if isinstance(self.shard, ShardConfig) else list(self.shard)
 
 
-class context(ContextDecorator):
+class context:
     """A scope: `with gt.signal.context("stage_1"): ...`, or `@gt.signal.context("stage_1")` around a function.
 
     What this thread records inside is under the signal; of scopes inside each other the inner one counts. `backward` names the
@@ -103,6 +103,15 @@ class context(ContextDecorator):
 
     def __exit__(self, *exception: Any) -> None:
         _core.signal_exit(self.name)
+
+    # contextlib's decorator would be the line that errors and `gt plan` name.
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with context(self.name, self.backward):
+                return function(*args, **kwargs)
+
+        return inside
 
 
 def enter(name: str, backward: str | None = None) -> None:

@@ -56,10 +56,11 @@ mod linux {
             }
         }
 
-        /// As [`Placement::keep_away`], for a caller in another process that says where it runs.
+        /// As [`Placement::keep_away`], for a caller in another process that says where it runs. A number that no core has
+        /// lets the threads run anywhere.
         pub fn keep_off(&self, core: u32) {
-            let known = i32::try_from(core).ok().filter(|&core| core < libc::CPU_SETSIZE);
-            if let Some(core) = known.filter(|&core| core != self.caller.load(Ordering::Relaxed)) {
+            let core = i32::try_from(core).ok().filter(|&core| core < libc::CPU_SETSIZE).unwrap_or(-1);
+            if core != self.caller.load(Ordering::Relaxed) {
                 self.move_threads(core);
             }
         }
@@ -69,14 +70,16 @@ mod linux {
             let threads = self.threads.lock();
             self.caller.store(core, Ordering::Relaxed);
             // With more threads than cores somebody has to share.
-            if core < 0 || threads.len() >= self.cores {
+            if threads.len() >= self.cores {
                 return;
             }
             let mut set = self.allowed;
             // SAFETY: the core is one the kernel named, or at least one that a set has room for; the set is valid, and the ids are those of our own threads. A thread
             // that is gone or may not be moved is an error that changes nothing.
             unsafe {
-                libc::CPU_CLR(core as usize, &mut set);
+                if core >= 0 {
+                    libc::CPU_CLR(core as usize, &mut set);
+                }
                 if libc::CPU_COUNT(&set) == 0 {
                     return;
                 }

@@ -215,3 +215,52 @@ def test_dropout_and_init_do_not_depend_on_the_split():
             gt.register_config("halves", split(axis, list(range(workers))))
             for one, many in zip(alone, run(), strict=True):
                 np.testing.assert_array_equal(one, many)
+
+
+class Block(nn.Module):
+    """A pair of matrices, cut by columns and by rows, around which the rest is whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.RMSNorm(16)
+        with gt.signal.context("columns"):
+            self.up = nn.Linear(16, 48, bias=False)
+        with gt.signal.context("rows"):
+            self.down = nn.Linear(48, 16, bias=False)
+
+    def forward(self, x):
+        """Adds to what comes in."""
+        return x + self.down(nn.functional.silu(self.up(self.norm(x))))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_column_row_pair_is_one_sum_forward_and_one_backward(workers):
+    gt.gpu_workers(workers)
+    everyone = list(range(workers))
+    gt.register_config("everywhere", replicated(everyone))
+    gt.register_config("columns", split(0, everyone))
+    gt.register_config("rows", split(1, everyone))
+    pairs = 3
+    gt.manual_seed(0)
+    model = nn.Sequential(*(Block() for _ in range(pairs)))
+    optimizer = optim.SGD(model.parameters(), lr=1e-2)
+
+    def step():
+        x = gt.randn(4, 16, requires_grad=True)
+        with gt.signal.context("everywhere"):
+            loss = model(x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return x.grad.sum()
+
+    def sums():
+        return gt.debug.get_worker_stats()["worker_0"]["collectives"]["all_reduce"]["count"]
+
+    step().item()
+    before = sums()
+    step().item()
+    # One a pair forward, one a pair backward, but for the first: nobody asks for all of x.grad, so only its sum is summed.
+    # Instead the gradients of what all workers have whole (here the norms' weights) travel together.
+    assert sums() - before == 2 * pairs
+    assert set(gt.debug.get_worker_stats()["worker_0"]["collectives"]) <= {"all_reduce", "broadcast", "cut", "reduce"}

@@ -97,9 +97,8 @@ impl Remote {
             }
             data
         };
-        if let Some(core) = shared.recorder.moved() {
-            shared.recorder.tell(core, data.clone());
-        }
+        // The workers of a group are as many as there are cores, or more: none of them is to be kept off one.
+        shared.recorder.let_be(data.as_ref());
         if let Some(data) = data {
             for (id, bytes) in load.apart {
                 let _ = data.send_with_body(&encode(&DataRequest::Upload { id: *id }), bytes.clone());

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gt_net::Connection;
 use gt_net::protocol::{DataRequest, encode};
 
-/// No core has this number.
+/// No core has these numbers.
 const UNTOLD: u32 = u32::MAX;
+const ANYWHERE: u32 = u32::MAX - 1;
 
 /// What the worker was told last.
 pub(super) struct Recorder(AtomicU32);
@@ -32,6 +33,17 @@ impl Recorder {
         let Some(data) = data.filter(Connection::is_same_host) else { return };
         if data.send(&encode(&DataRequest::RecorderAt { core })).is_ok() {
             self.0.store(core, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the worker's threads run where they like.
+    #[inline]
+    pub(super) fn let_be(&self, data: Option<&Connection>) {
+        if self.0.load(Ordering::Relaxed) != ANYWHERE
+            && let Some(data) = data.filter(|data| data.is_same_host())
+            && data.send(&encode(&DataRequest::RecorderAt { core: ANYWHERE })).is_ok()
+        {
+            self.0.store(ANYWHERE, Ordering::Relaxed);
         }
     }
 

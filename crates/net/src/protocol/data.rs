@@ -46,7 +46,7 @@ messages! {
         },
         /// Where the client records, on a host that both share: the device's thread had better run elsewhere.
         6 => RecorderAt {
-            /// The core's number.
+            /// The core's number; one that no core has: it may run anywhere.
             core: u32,
         },
     }

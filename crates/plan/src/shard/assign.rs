@@ -186,7 +186,7 @@ impl Placer {
     ) -> Result<Candidate, OpError> {
         let known = ids.iter().map(|&id| self.known(id)).collect::<Result<SmallVec<[&Known; 4]>, _>>()?;
         let strategies = if mesh.count() > 1 { op.primitive().shard(types, outs) } else { Vec::new() };
-        Ok(choose(mesh, &known, &strategies, outs.len()))
+        Ok(choose(mesh, &known, &strategies, outs))
     }
 
     /// PLACE-2: what is not on the mesh yet comes there as the scope says, all of it at once.

@@ -1,5 +1,6 @@
 //! Which strategy an instruction takes along each axis of its mesh (PLACE-3).
 
+use gt_ir::TensorType;
 use gt_ir::shard::{Split, Strategy};
 use smallvec::SmallVec;
 
@@ -10,6 +11,9 @@ use super::{Mesh, Placement};
 
 /// More combinations than this are not tried: along later axes of the mesh everything is replicated then.
 const MOST: usize = 4096;
+
+/// What is whole is cut for nothing, but is often needed whole again: each byte counts for a part of one that moves.
+const CUT: u64 = 16;
 
 /// A way to place an instruction.
 #[derive(Clone, Debug, Default)]
@@ -23,11 +27,11 @@ pub(super) struct Candidate {
 }
 
 /// The cheapest way to run an instruction on a mesh.
-pub(super) fn choose(mesh: &Mesh, ins: &[&Known], strategies: &[Strategy], outs: usize) -> Candidate {
+pub(super) fn choose(mesh: &Mesh, ins: &[&Known], strategies: &[Strategy], outs: &[TensorType]) -> Candidate {
     let axes = mesh.extents().len();
     let whole = Strategy {
         ins: ins.iter().map(|_| Split::Replicate).collect(),
-        outs: (0..outs).map(|_| Split::Replicate).collect(),
+        outs: outs.iter().map(|_| Split::Replicate).collect(),
     };
     let mut options: Vec<&Strategy> = vec![&whole];
     if mesh.count() > 1 {
@@ -56,7 +60,7 @@ pub(super) fn choose(mesh: &Mesh, ins: &[&Known], strategies: &[Strategy], outs:
     best.moves_whole = ins.iter().zip(&best.ins).any(|(known, placement)| {
         placement.is_replicated()
             && mesh.count() > 1
-            && !known.copies.iter().any(|c| c.placement.mesh == *mesh && c.placement.is_replicated())
+            && !is_whole_on(known, mesh)
             && known.origin.is_none()
             && known.copies.iter().any(|c| {
                 c.placement.mesh == *mesh && c.placement.splits.iter().any(|s| matches!(s, Split::Shard { .. }))
@@ -65,10 +69,10 @@ pub(super) fn choose(mesh: &Mesh, ins: &[&Known], strategies: &[Strategy], outs:
     best
 }
 
-fn candidate(mesh: &Mesh, ins: &[&Known], picks: &[&Strategy], outs: usize) -> Candidate {
+fn candidate(mesh: &Mesh, ins: &[&Known], picks: &[&Strategy], outs: &[TensorType]) -> Candidate {
     let mut placements: SmallVec<[Placement; 4]> =
         ins.iter().map(|_| Placement { mesh: mesh.clone(), splits: SmallVec::new() }).collect();
-    let mut made: SmallVec<[SmallVec<[Split; 2]>; 2]> = SmallVec::from_elem(SmallVec::new(), outs);
+    let mut made: SmallVec<[SmallVec<[Split; 2]>; 2]> = SmallVec::from_elem(SmallVec::new(), outs.len());
     for (axis, strategy) in picks.iter().enumerate() {
         let unit = unit(mesh, ins, strategy, axis);
         let scaled = |split: &Split| match *split {
@@ -82,13 +86,33 @@ fn candidate(mesh: &Mesh, ins: &[&Known], picks: &[&Strategy], outs: usize) -> C
             splits.push(scaled(split));
         }
     }
-    let (mut bytes, mut changed) = (0u64, 0);
-    for (known, placement) in ins.iter().zip(&placements) {
+    let (mut bytes, mut cut, mut changed) = (0u64, 0u64, 0);
+    for (k, (known, placement)) in ins.iter().zip(&placements).enumerate() {
+        // What an instruction takes twice moves once.
+        let is_again = (0..k).any(|j| std::ptr::eq(ins[j], *known) && placements[j] == *placement);
+        if is_again {
+            continue;
+        }
         let (cost, stays) = reach(known, placement);
         bytes = bytes.saturating_add(cost);
         changed += !stays as usize;
+        if !stays && known.origin.is_none() && is_whole_on(known, mesh) && !placement.is_partial() {
+            cut += known.ty.bytes() as u64 / CUT;
+        }
     }
-    Candidate { ins: placements, outs: made, moves_whole: false, cost: (bytes, changed) }
+    // What has to be reduced later is no bargain, unless it is had for nothing.
+    if bytes > 0 {
+        for (ty, splits) in outs.iter().zip(&made) {
+            let is_partial = |k: &usize| matches!(splits[*k], Split::Partial(_));
+            let others = (0..splits.len()).filter(is_partial).map(|k| mesh.extents()[k] as u64 - 1).sum::<u64>();
+            bytes = bytes.saturating_add(2 * others * ty.bytes() as u64);
+        }
+    }
+    Candidate { ins: placements, outs: made, moves_whole: false, cost: (bytes.saturating_add(cut), changed) }
+}
+
+fn is_whole_on(known: &Known, mesh: &Mesh) -> bool {
+    known.copies.iter().any(|c| c.placement.mesh == *mesh && c.placement.is_replicated())
 }
 
 /// What it costs to have a value lie so, and whether it does already.

@@ -28,7 +28,8 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
         return;
     }
     let made = makers(&window.steps);
-    // What comes behind each step.
+    // What comes before all steps, and behind each.
+    let mut before: Vec<PlacedStep> = Vec::new();
     let mut behind: Vec<Vec<PlacedStep>> = vec![Vec::new(); window.steps.len()];
     let mut instead: HashMap<usize, Vec<PlacedStep>> = HashMap::new();
     for (at, step) in window.steps.iter().enumerate().filter(|(_, step)| splittable(step)) {
@@ -50,8 +51,7 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
         };
         let firsts: Vec<TensorId> = buckets.iter().map(|_| fresh(names)).collect();
         for (k, (ready, values)) in buckets.iter().enumerate() {
-            // One that was made before the window begins with it.
-            let place = &mut behind[ready.unwrap_or(0)];
+            let place = ready.map_or(&mut before, |at| &mut behind[at]);
             place.push(part(Phase::Begin, values, firsts[k]));
             if k > 0 {
                 place.push(part(Phase::Middle, &buckets[k - 1].1, firsts[k - 1]));
@@ -63,7 +63,7 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
         instead.insert(at, ends);
     }
     let mut moved = HashMap::new();
-    let mut steps = Vec::with_capacity(window.steps.len());
+    let mut steps = before;
     for (at, (step, behind)) in window.steps.drain(..).zip(behind).enumerate() {
         moved.insert(at as u32, steps.len() as u32);
         match instead.remove(&at) {

@@ -5,8 +5,8 @@
 //! PLACE-2: what is created inside a scope is split as the scope says. What comes from outside is split so too, except for
 //! state (parameters, buffers), which is whole on every worker from then on. A tensor with too few axes, or fewer rows
 //! than workers, is whole.
-//! PLACE-3: of the legal strategies the one is taken that moves the fewest bytes; among equals the one that leaves most
-//! inputs as they are, then the first. A copy that was made stays until its value dies, and counts.
+//! PLACE-3: of the legal strategies the one is taken that moves the fewest bytes, counting what will have to be reduced later
+//! unless it is had for nothing; among equals the one that leaves most inputs as they are, then the first. A copy that was made stays until its value dies, and counts.
 //! PLACE-4: a composite none of whose strategies keeps its inputs where they are is spelled out, and its primitives placed.
 //! PLACE-5: a reshape to the shape there is, under a scope, lies as what is created there: that is how one tensor is put
 //! somewhere.
