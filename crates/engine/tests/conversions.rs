@@ -166,7 +166,7 @@ fn a_sum_for_all_moves_what_a_ring_moves() {
             assert_eq!(fleet.value(worker as u32, ids[0]), &value);
             let sent = fleet.sent_bytes[worker] - before.sent_bytes[worker];
             assert!(sent.abs_diff(each) <= 8 * count as usize, "{sent} bytes left worker {worker}, {each} should");
-            assert_eq!(fleet.messages[worker] - before.messages[worker], 2 * (count as usize - 1));
+            assert_eq!(fleet.messages[worker] - before.messages[worker], 2 * (count as usize - 1), "two rounds");
         }
     }
 }

@@ -358,5 +358,5 @@ fn gradients_travel_while_others_are_computed() {
         assert!(results[0].0.iter().zip(values).all(|(one, many)| close(many, one)));
     }
     let behind: Vec<usize> = results.iter().map(|(_, count)| *count).collect();
-    assert_eq!(behind, [0, 3, 1], "two reductions and the update follow the first addends");
+    assert_eq!(behind, [0, 5, 3], "two reductions and three parts of the update follow the first addends");
 }

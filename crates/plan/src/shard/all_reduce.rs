@@ -1,16 +1,16 @@
 //! A sum that everybody wants, in two rounds (CONVERT-2), which may lie apart: what is computed between them hides them.
 //!
 //! ```text
-//! begin   pack, send to each peer its share of the addends
+//! begin   send to each peer its share of the addends
 //! middle  receive addends of the own share, reduce them in order, send the sum to all
-//! end     receive the other shares, unpack
+//! end     receive the other shares
 //! ```
 
 use gt_ir::ops::ReduceKind;
 use gt_ir::shard::bounds;
-use gt_ir::{Emit, OpError, Shape, TensorType, Val};
+use gt_ir::{Emit, OpError, TensorType, Val};
 
-use super::convert::{Tags, all_reduced, flat_slice, own_parts, pack, reduce};
+use super::convert::{Tags, all_reduced, flat, flat_slice, own_parts, pack, reduce};
 use super::lower::Draft;
 use super::{Conversion, Phase, Placement};
 
@@ -41,16 +41,60 @@ impl Share<'_> {
     }
 }
 
-/// A reduction between its rounds.
-pub(super) struct Flight {
-    packed: Val,
-    sum: Option<Val>,
+/// Pieces of at least so many bytes travel by themselves, as they lie; smaller ones are put behind one another first.
+const ALONE_BYTES: usize = 64 << 10;
+
+/// A stretch of a value, counted in elements.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    value: usize,
+    start: usize,
+    len: usize,
 }
 
-impl Flight {
-    fn ty(&self, draft: &Draft<'_>) -> TensorType {
-        draft.ty(self.packed)
+/// The values of a reduction as one long row, of which each worker reduces its share. A share travels in lots.
+struct Shares {
+    /// By worker and lot.
+    lots: Vec<Vec<Vec<Piece>>>,
+}
+
+impl Shares {
+    fn new(sizes: &[usize], count: usize, size_bytes: usize) -> Shares {
+        let total = sizes.iter().sum();
+        let share = |k: usize| {
+            let (first, len) = bounds(total, 1, count, k);
+            let (mut alone, mut together, mut at) = (Vec::new(), Vec::new(), 0);
+            for (value, &size) in sizes.iter().enumerate() {
+                let (start, end) = (first.max(at), (first + len).min(at + size));
+                if start < end {
+                    let piece = Piece { value, start: start - at, len: end - start };
+                    match piece.len * size_bytes >= ALONE_BYTES {
+                        true => alone.push(vec![piece]),
+                        false => together.push(piece),
+                    }
+                }
+                at += size;
+            }
+            if !together.is_empty() {
+                alone.push(together);
+            }
+            alone
+        };
+        Shares { lots: (0..count).map(share).collect() }
     }
+}
+
+fn len(lot: &[Piece]) -> usize {
+    lot.iter().map(|piece| piece.len).sum()
+}
+
+/// A reduction between its rounds.
+pub(super) struct Flight {
+    shares: Shares,
+    /// The addends, flat.
+    mine: Vec<Val>,
+    /// The lots of the own share, reduced.
+    sums: Vec<Val>,
 }
 
 /// All of it at once.
@@ -104,46 +148,55 @@ pub(super) fn phase(
 }
 
 fn begin(draft: &mut Draft<'_>, values: &[Conversion], own: &Share<'_>, tags: &Tags) -> Result<Flight, OpError> {
-    let mine = own_parts(draft, values, own.placement, own.rank)?;
-    let vals: Vec<Val> = mine.iter().map(|(_, val)| *val).collect();
-    let flight = Flight { packed: pack(draft, &vals)?, sum: None };
-    let numel = flight.ty(draft).numel();
+    let parts = own_parts(draft, values, own.placement, own.rank)?;
+    let mine = parts.iter().map(|(_, val)| flat(draft, *val)).collect::<Result<Vec<_>, _>>()?;
+    let sizes: Vec<usize> = mine.iter().map(|&val| draft.ty(val).numel()).collect();
+    let size_bytes = values.first().map_or(1, |v| v.ty.dtype.size());
+    let flight = Flight { shares: Shares::new(&sizes, own.count(), size_bytes), mine, sums: Vec::new() };
     let mut sends = Vec::new();
     for (k, peer) in own.others() {
-        let (start, len) = bounds(numel, 1, own.count(), k);
-        if len > 0 {
-            let part = flat_slice(draft, flight.packed, start, len)?;
-            sends.push((part, tags.name(0, draft.worker, peer), peer));
+        for (n, lot) in flight.shares.lots[k].iter().enumerate() {
+            let addends = addends(draft, &flight, lot)?;
+            sends.push((addends, tags.lot(0, draft.worker, peer, n), peer));
         }
     }
     draft.exchange(&sends, &[]);
     Ok(flight)
 }
 
+/// What the worker itself has of a lot.
+fn addends(draft: &mut Draft<'_>, flight: &Flight, lot: &[Piece]) -> Result<Val, OpError> {
+    let cut =
+        lot.iter().map(|p| flat_slice(draft, flight.mine[p.value], p.start, p.len)).collect::<Result<Vec<_>, _>>()?;
+    pack(draft, &cut)
+}
+
 fn middle(draft: &mut Draft<'_>, flight: &mut Flight, own: &Share<'_>, tags: &Tags) -> Result<(), OpError> {
-    let ty = flight.ty(draft);
-    let (start, len) = bounds(ty.numel(), 1, own.count(), own.own());
-    if len == 0 {
-        return Ok(());
-    }
-    let part = ty.with_shape(Shape::new(&[len]));
     let others = own.others();
-    let receives: Vec<_> = others.iter().map(|&(_, peer)| (tags.name(0, peer, draft.worker), part, peer)).collect();
-    let mut received = draft.exchange(&[], &receives).into_iter();
-    let mut sum = None;
-    for k in 0..own.count() {
-        let next = match k == own.own() {
-            true => flat_slice(draft, flight.packed, start, len)?,
-            false => received.next().ok_or_else(|| OpError::malformed("an addend is missing"))?,
-        };
-        sum = Some(match sum {
-            Some(sum) => reduce(draft, own.kind, sum, next)?,
-            None => next,
-        });
+    let dtype = flight.mine.first().map_or(gt_ir::DType::F32, |&val| draft.ty(val).dtype);
+    let mut receives = Vec::new();
+    for (n, lot) in flight.shares.lots[own.own()].iter().enumerate() {
+        let ty = TensorType::new(dtype, &[len(lot)]);
+        receives.extend(others.iter().map(|&(_, peer)| (tags.lot(0, peer, draft.worker, n), ty, peer)));
     }
-    flight.sum = sum;
-    let Some(sum) = sum else { return Ok(()) };
-    let sends: Vec<_> = others.iter().map(|&(_, peer)| (sum, tags.name(1, draft.worker, peer), peer)).collect();
+    let mut received = draft.exchange(&[], &receives).into_iter();
+    let mut sends = Vec::new();
+    for n in 0..flight.shares.lots[own.own()].len() {
+        let mut theirs = received.by_ref().take(others.len()).collect::<Vec<_>>().into_iter();
+        let mine = addends(draft, flight, &flight.shares.lots[own.own()][n])?;
+        let mut sum = None;
+        for k in 0..own.count() {
+            let next = if k == own.own() { Some(mine) } else { theirs.next() };
+            let next = next.ok_or_else(|| OpError::malformed("an addend is missing"))?;
+            sum = Some(match sum {
+                Some(sum) => reduce(draft, own.kind, sum, next)?,
+                None => next,
+            });
+        }
+        let sum = sum.ok_or_else(|| OpError::malformed("nobody has an addend"))?;
+        flight.sums.push(sum);
+        sends.extend(others.iter().map(|&(_, peer)| (sum, tags.lot(1, draft.worker, peer, n), peer)));
+    }
     draft.exchange(&sends, &[]);
     Ok(())
 }
@@ -155,27 +208,38 @@ fn end(
     own: &Share<'_>,
     tags: &Tags,
 ) -> Result<(), OpError> {
-    let ty = flight.ty(draft);
-    let len = |k: usize| bounds(ty.numel(), 1, own.count(), k).1;
-    let receives: Vec<_> = own
-        .others()
-        .into_iter()
-        .filter(|&(k, _)| len(k) > 0)
-        .map(|(k, peer)| (tags.name(1, peer, draft.worker), ty.with_shape(Shape::new(&[len(k)])), peer))
-        .collect();
-    let mut received = draft.exchange(&[], &receives).into_iter();
-    let mut shares = Vec::new();
-    for k in (0..own.count()).filter(|&k| len(k) > 0) {
-        let next = if k == own.own() { flight.sum } else { received.next() };
-        shares.push(next.ok_or_else(|| OpError::malformed("a share is missing"))?);
+    let dtype = values.first().map_or(gt_ir::DType::F32, |v| v.ty.dtype);
+    let mut receives = Vec::new();
+    for (k, peer) in own.others() {
+        for (n, lot) in flight.shares.lots[k].iter().enumerate() {
+            receives.push((tags.lot(1, peer, draft.worker, n), TensorType::new(dtype, &[len(lot)]), peer));
+        }
     }
-    let whole = pack(draft, &shares)?;
-    let mut at = 0;
-    for value in values {
+    let mut received = draft.exchange(&[], &receives).into_iter();
+    // The pieces of each value, in order: shares follow one another.
+    let mut pieces: Vec<Vec<(usize, Val)>> = vec![Vec::new(); values.len()];
+    for (k, lots) in flight.shares.lots.iter().enumerate() {
+        for (n, lot) in lots.iter().enumerate() {
+            let sum = if k == own.own() { flight.sums.get(n).copied() } else { received.next() };
+            let sum = sum.ok_or_else(|| OpError::malformed("a share is missing"))?;
+            let mut at = 0;
+            for piece in lot {
+                pieces[piece.value].push((piece.start, flat_slice(draft, sum, at, piece.len)?));
+                at += piece.len;
+            }
+        }
+    }
+    for (value, mut pieces) in values.iter().zip(pieces) {
         let size = own.placement.region(&value.ty.shape, own.rank).size;
-        let flat = flat_slice(draft, whole, at, size.numel())?;
-        let made = (draft as &mut dyn Emit).reshape(flat, size)?;
-        at += size.numel();
+        pieces.sort_by_key(|(start, _)| *start);
+        let vals: Vec<Val> = pieces.into_iter().map(|(_, val)| val).collect();
+        let made = match vals.is_empty() {
+            true => (draft as &mut dyn Emit).fill(value.ty.with_shape(size), 0.0)?,
+            false => {
+                let flat = pack(draft, &vals)?;
+                (draft as &mut dyn Emit).reshape(flat, size)?
+            }
+        };
         draft.give(value.to, made)?;
     }
     Ok(())

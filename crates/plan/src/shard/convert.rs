@@ -73,16 +73,23 @@ impl Tags {
         Tags { first, workers }
     }
 
-    pub(super) fn name(&self, round: usize, from: u32, to: u32) -> TensorId {
+    fn name(&self, round: usize, from: u32, to: u32) -> TensorId {
         let n = self.workers.len();
         let place = |w: u32| self.workers.iter().position(|&x| x == w).unwrap_or_default();
         TensorId(self.first.0.wrapping_add(((round * n + place(from)) * n + place(to)) as u64))
     }
 
-    /// How many names a conversion takes.
-    pub(super) fn count(from: &Placement, to: &Placement) -> u64 {
+    /// Of one lot among several.
+    pub(super) fn lot(&self, round: usize, from: u32, to: u32, lot: usize) -> TensorId {
+        let n = self.workers.len();
+        let first = self.name(round, from, to);
+        TensorId(first.0.wrapping_add((2 * n * n * lot) as u64))
+    }
+
+    /// How many names the conversion of so many values takes.
+    pub(super) fn count(from: &Placement, to: &Placement, values: usize) -> u64 {
         let n = Tags::new(TensorId::default(), from, to).workers.len() as u64;
-        2 * n * n
+        2 * n * n * (values as u64 + 1)
     }
 }
 
@@ -326,7 +333,7 @@ fn cut(draft: &mut Draft<'_>, (have, val): &(Region, Val), region: &Region) -> R
     (draft as &mut dyn Emit).slice(*val, region.size, &starts, Steps::splat(region.size.rank(), 1))
 }
 
-fn flat(draft: &mut Draft<'_>, val: Val) -> Result<Val, OpError> {
+pub(super) fn flat(draft: &mut Draft<'_>, val: Val) -> Result<Val, OpError> {
     let numel = draft.ty(val).numel();
     (draft as &mut dyn Emit).reshape(val, Shape::new(&[numel]))
 }

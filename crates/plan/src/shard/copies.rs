@@ -58,7 +58,7 @@ impl Placer {
             self.add_copy(id, Copy { id: made, placement: to });
         }
         for (from, to, values) in groups {
-            let first = self.fresh(Tags::count(&from, &to));
+            let first = self.fresh(Tags::count(&from, &to, values.len()));
             let types: SmallVec<[TensorType; 4]> = values.iter().map(|v| v.ty).collect();
             let counted = self.traffic.count(&from, &to, &types);
             if let Some(report) = &mut self.report {

@@ -251,8 +251,35 @@ impl Draft<'_> {
         self.steps.push(LocalStep::Window { window, waits: std::mem::take(&mut self.waits) });
     }
 
+    /// Ends the last window. What dies, dies in the window that uses it last: there it need not be kept at all.
     fn end(&mut self) {
-        self.window.frees.append(&mut self.passing);
+        self.cut();
+        let mut last: HashMap<TensorId, usize> = HashMap::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            match step {
+                LocalStep::Window { window, .. } => {
+                    let used = window.instrs.iter().flat_map(|i| i.ins.iter().chain(&i.outs));
+                    last.extend(used.map(|&id| (id, at)));
+                }
+                LocalStep::Send { id, .. } | LocalStep::Receive { id, .. } => _ = last.insert(*id, at),
+            }
+        }
+        // For each step the window that comes with it or behind it.
+        let mut next = self.steps.len();
+        let mut windows = vec![next; self.steps.len()];
+        for (at, step) in self.steps.iter().enumerate().rev() {
+            if matches!(step, LocalStep::Window { .. }) {
+                next = at;
+            }
+            windows[at] = next;
+        }
+        for id in std::mem::take(&mut self.passing) {
+            let at = last.get(&id).map_or(self.steps.len(), |&at| windows[at]);
+            match self.steps.get_mut(at) {
+                Some(LocalStep::Window { window, .. }) => window.frees.push(id),
+                _ => self.window.frees.push(id),
+            }
+        }
         self.cut();
     }
 

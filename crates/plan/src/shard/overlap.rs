@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use gt_ir::TensorId;
+use gt_ir::{Op, TensorId};
 
-use super::convert::all_reduced;
+use super::convert::{Tags, all_reduced};
 use super::{Conversion, Phase, PlacedStep, PlacedWindow};
 
 /// Bytes that travel together, at least: messages cost something too.
@@ -38,18 +38,15 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
         if buckets.len() < 2 {
             continue;
         }
-        let names = {
-            let (from, to) =
-                (&window.placements[values[0].lies as usize], &window.placements[values[0].wanted as usize]);
-            super::convert::Tags::count(from, to)
-        };
+        let (from, to) = (&window.placements[values[0].lies as usize], &window.placements[values[0].wanted as usize]);
         let part = |phase, values: &[Conversion], first| PlacedStep::Reduce {
             phase,
             values: values.to_vec(),
             first,
             site: *site,
         };
-        let firsts: Vec<TensorId> = buckets.iter().map(|_| fresh(names)).collect();
+        let firsts: Vec<TensorId> =
+            buckets.iter().map(|(_, values)| fresh(Tags::count(from, to, values.len()))).collect();
         for (k, (ready, values)) in buckets.iter().enumerate() {
             let place = ready.map_or(&mut before, |at| &mut behind[at]);
             place.push(part(Phase::Begin, values, firsts[k]));
@@ -57,10 +54,26 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
                 place.push(part(Phase::Middle, &buckets[k - 1].1, firsts[k - 1]));
             }
         }
+        // What is there already ends first, and its step is taken, while the last addends travel.
+        let mut steps = match window.steps.get(at + 1) {
+            Some(next) => updates(next, &buckets),
+            None => Vec::new(),
+        };
+        let is_split = !steps.is_empty();
+        steps.resize(buckets.len(), None);
         let last = buckets.len() - 1;
-        let mut ends = vec![part(Phase::Middle, &buckets[last].1, firsts[last])];
-        ends.extend(buckets.iter().zip(&firsts).map(|((_, values), &first)| part(Phase::End, values, first)));
+        let mut ends = Vec::new();
+        for (k, (step, ((_, values), &first))) in steps.into_iter().zip(buckets.iter().zip(&firsts)).enumerate() {
+            if k == last / 2 {
+                ends.push(part(Phase::Middle, &buckets[last].1, firsts[last]));
+            }
+            ends.push(part(Phase::End, values, first));
+            ends.extend(step);
+        }
         instead.insert(at, ends);
+        if is_split {
+            instead.insert(at + 1, Vec::new());
+        }
     }
     let mut moved = HashMap::new();
     let mut steps = before;
@@ -76,6 +89,32 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
     for upload in &mut window.uploads {
         upload.instr = moved.get(&upload.instr).copied().unwrap_or(upload.instr);
     }
+}
+
+/// A step of an optimizer in as many parts as there are lots of gradients; nothing if that is not what it is. What it makes
+/// is written by another instruction, all at once, so nobody sees the parts.
+fn updates(step: &PlacedStep, buckets: &[(Option<usize>, Vec<Conversion>)]) -> Vec<Option<PlacedStep>> {
+    let PlacedStep::Run { instr, ins, outs } = step else { return Vec::new() };
+    let Op::Update(op) = &instr.op else { return Vec::new() };
+    let Some(tensors) = op.tensors(instr.ins.len()) else { return Vec::new() };
+    let bucket_of = |tensor: usize| {
+        let gradient = instr.ins[tensors + tensor];
+        buckets.iter().position(|(_, values)| values.iter().any(|v| v.to == gradient)).unwrap_or(0)
+    };
+    let buckets_of: Vec<usize> = (0..tensors).map(bucket_of).collect();
+    let part = |bucket: usize| {
+        let is_in = |place: usize| buckets_of[place % tensors] == bucket;
+        if !(0..tensors).any(is_in) {
+            return None;
+        }
+        let mut part = instr.clone();
+        part.ins = instr.ins.iter().enumerate().filter(|(k, _)| is_in(*k)).map(|(_, &id)| id).collect();
+        part.outs = instr.outs.iter().enumerate().filter(|(k, _)| is_in(*k)).map(|(_, &id)| id).collect();
+        let ins = ins.iter().enumerate().filter(|(k, _)| is_in(*k)).map(|(_, &placed)| placed).collect();
+        let outs = outs.iter().enumerate().filter(|(k, _)| is_in(*k)).map(|(_, &index)| index).collect();
+        Some(PlacedStep::Run { instr: part, ins, outs })
+    };
+    (0..buckets.len()).map(part).collect()
 }
 
 /// Which step makes each value.
