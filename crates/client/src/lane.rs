@@ -69,7 +69,7 @@ struct Pending {
     random: Stream,
     /// Under signals: values from before are written down, those of this window so far in `met`.
     meets: bool,
-    met: HashSet<TensorId>,
+    met: HashSet<(TensorId, bool)>,
 }
 
 /// All lanes there ever were; a thread that starts takes over the lane of one that ended.
@@ -353,15 +353,16 @@ pub(crate) fn meet_from_now_on() -> Result<()> {
 }
 
 impl Pending {
-    /// Writes down the values of an instruction that are from before, each once a window. Gives the scope it is under.
+    /// Writes down the values of an instruction that are from before, or state, each once a window. Gives the scope it is
+    /// under.
     #[cold]
     fn meet(&mut self, lane: u16, ins: &[&Value]) -> ScopeId {
         for value in ins {
-            let id = value.id();
+            let (id, is_state) = (value.id(), value.is_state());
             let is_own = id.lane() == lane && id.n() >= self.first_unsent;
             // State is named wherever it was made: a model may be made and used in one window.
-            if (!is_own || value.is_state()) && self.met.insert(id) {
-                self.window.met.push(Met { id, ty: *value.ty(), is_state: value.is_state() });
+            if (!is_own || is_state) && self.met.insert((id, is_state)) {
+                self.window.met.push(Met { id, ty: *value.ty(), is_state });
             }
         }
         signal::current()

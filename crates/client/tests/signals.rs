@@ -7,6 +7,7 @@ use gt_client::signal::{self, SignalConfig};
 use gt_client::{Error, HostTensor, Result, Tensor};
 use gt_ir::shard::Split;
 use gt_ir::{OpKind, ScopeId, TensorId, Window};
+use gt_plan::shard::{PlacedStep, Placer};
 use parking_lot::{Mutex, MutexGuard};
 
 static SENT: Mutex<Vec<Window>> = Mutex::new(Vec::new());
@@ -107,6 +108,30 @@ fn a_window_meets_what_it_did_not_make() {
     let met: Vec<_> = windows().remove(0).met.into_iter().map(|m| (m.id, m.ty, m.is_state)).collect();
     let expected = [(x.id().unwrap(), x.ty(), false), (w.id().unwrap(), w.ty(), true)];
     assert_eq!(met, expected, "each once, at its first use");
+}
+
+#[test]
+fn a_parameter_made_in_the_window_that_uses_it_is_met_as_state() {
+    let _alone = alone(STAGES);
+    within("data", || ());
+    windows();
+    let given = |shape: &[usize]| Tensor::from_slice(&vec![1.0f32; shape.iter().product()], shape).unwrap();
+    let (x, w) = (given(&[8, 4]), given(&[4, 4]));
+    w.set_requires_grad(true).unwrap();
+    let loss = within("data", || x.matmul(&w).unwrap().sum(&[], false, None).unwrap());
+    loss.backward().unwrap();
+    let mut placer = Placer::new(0);
+    let layouts = |scope| signal::layout(scope, &group(WORKERS));
+    let recorded = windows();
+    assert_eq!(recorded[0].met.iter().map(|m| (m.id, m.is_state)).collect::<Vec<_>>(), [(w.id().unwrap(), true)]);
+    let placed: Vec<_> = recorded.iter().map(|window| placer.window(window, &layouts).unwrap()).collect();
+    let splits = placed[0].steps.iter().find_map(|step| match step {
+        PlacedStep::Run { instr, ins, .. } if instr.op.kind() == OpKind::Matmul => {
+            Some(ins.iter().map(|(_, at)| placed[0].placements[*at as usize].splits[0]).collect::<Vec<_>>())
+        }
+        _ => None,
+    });
+    assert_eq!(splits.unwrap(), [Split::shard(0), Split::Replicate], "data is split, a parameter is whole");
 }
 
 #[test]

@@ -16,8 +16,8 @@ pub struct Payload {
     pub bytes: Bytes,
 }
 
-/// A value from before that a window uses, as its client knows it. Written down only under signals: whoever places the
-/// window has to know what moves.
+/// A value from before that a window uses, or state that it makes itself, as its client knows it. Written down only under
+/// signals: whoever places the window has to know what moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
     /// Its name.
@@ -41,6 +41,6 @@ pub struct Window {
     pub eager: bool,
     /// Several windows that have repeated together, sent as one: worth compiling at first sight.
     pub joined: bool,
-    /// Under signals: values from before, at their first use in the window. It does not travel.
+    /// Under signals: values from before and state, in the order of their first use in the window. It does not travel.
     pub met: Vec<Met>,
 }

@@ -315,7 +315,9 @@ def _fitted(param: Tensor, value: Any, counters: frozenset[str], key: str | None
         if key in counters:
             return value
         dtype = param.dtype if param.dtype.is_floating_point else value.dtype
-        return value.detach().to(dtype=dtype, device=param.device).clone()
+        copy = value.detach().to(dtype=dtype, device=param.device).clone()
+        copy._mark_state()
+        return copy
     if isinstance(value, dict):
         return {name: _fitted(param, inner, counters, name) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

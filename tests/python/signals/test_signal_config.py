@@ -34,6 +34,61 @@ def test_a_file_and_what_it_says(write):
     assert gt.get_config()["stage_1_backward"] == gt.SignalConfig(replicated=True)
 
 
+# As users write them: one strategy each.
+STRATEGIES = {
+    "hot_path": "hot_path:\n  shard:\n    axis: 0\n    workers: [0, 1, 2, 3]\n  compile: true  # a boundary\n",
+    "data_parallel": "data_parallel:\n  shard:\n    axis: 0              # Batch dimension\n    workers: [0, 1, 2, 3]\n",
+    "model_parallel": "model_parallel:\n  shard:\n    axis: 1              # Feature dimension\n    workers: [0, 1]\n",
+    "stage_1": """
+stage_1:
+  shard:
+    axis: 0
+    workers: [0, 1]
+  backward: stage_1_backward
+
+stage_2:
+  shard:
+    axis: 0
+    workers: [2, 3]
+  backward: stage_2_backward
+""",
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_strategies_load_and_train_on_any_group(name, workers, write):
+    program = f"""
+    import gt
+    gt.gpu_workers({workers})
+    gt.manual_seed(0)
+    first, second = gt.nn.Linear(6, 8), gt.nn.Linear(8, 2)
+    opt = gt.optim.Adam([*first.parameters(), *second.parameters()], lr=0.05)
+    x, y = gt.randn(8, 6), gt.randn(8, 2)
+    for _ in range(4):
+        with gt.signal.context("{name}"):
+            h = first(x).tanh()
+        with gt.signal.context("{"stage_2" if name == "stage_1" else name}"):
+            loss = (second(h) - y).square().mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    print(loss.item())
+    """
+    together = float(run(program, GT_CONFIG=write(STRATEGIES[name])).stdout)
+    assert together == pytest.approx(_alone(program.replace(f"gt.gpu_workers({workers})", "")), abs=1e-5)
+
+
+_LOSSES = []
+
+
+def _alone(program):
+    """The loss of the program without a config: its signals mean nothing then, so one run does for all of them."""
+    if not _LOSSES:
+        _LOSSES.append(float(run(program).stdout))
+    return _LOSSES[0]
+
+
 def test_loading_again_replaces_the_file_but_not_what_was_registered(write):
     gt.register_config("registered", gt.SignalConfig(replicated=True))
     gt.load_config(write("first: {compile: true}"))
