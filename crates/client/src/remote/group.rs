@@ -300,10 +300,10 @@ fn nowhere() -> Failure {
 impl Link for Group {
     fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let inner = &self.inner;
-        if !inner.is_placing() && !(signal::in_use() && inner.needs_placing(&window)) {
-            return inner.home.send(window, cancel);
+        if inner.is_placing() || signal::in_use() && inner.needs_placing(&window) {
+            return inner.send(window, cancel);
         }
-        inner.send(window, cancel)
+        inner.home.send(window, cancel)
     }
 
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {

@@ -64,6 +64,7 @@ impl Server {
             pin: None,
             timeout: Duration::from_secs(2),
             idle: || false,
+            reports: false,
         };
         Remote::open(Box::new(self.clone()), options, &|| false)
     }

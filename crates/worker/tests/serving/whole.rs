@@ -51,6 +51,7 @@ impl Server {
             pin: None,
             timeout: PATIENCE,
             idle: || false,
+            reports: false,
         };
         (Box::new(network), options)
     }
