@@ -47,3 +47,9 @@ fn sharding() {
 fn everything_through_an_engine_that_finishes_late() {
     conformance::run_all(|| Late::new(engine(2), 7));
 }
+
+#[test]
+fn sharded_programs() {
+    conformance::sharded_programs(&|| engine(1), 0..1000);
+    conformance::gradients_travel_while_others_are_computed(&|| engine(1));
+}

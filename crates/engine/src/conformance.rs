@@ -9,18 +9,22 @@
 //! ([`compare`]). The builder leaves decoys where an engine must not look: a plan's own scalars and sites.
 
 pub mod compare;
+mod fleet;
 mod fusion;
 mod gradient;
 mod plans;
 mod semantics;
+mod sharded_programs;
 mod sharding;
 mod table;
 mod values;
 
+pub use fleet::Fleet;
 pub use fusion::{fused_chains, fused_random_programs, fused_reductions};
 pub use gradient::check_gradients;
 pub use plans::{Built, Collector, Grouping, Outcome, PlanBuilder, run_plan, single_plan, start, upload, within};
 pub use semantics::semantics;
+pub use sharded_programs::{gradients_travel_while_others_are_computed, sharded_programs};
 pub use sharding::{sharded_positions, sharding};
 pub use table::{op_table, special_values_of_rows};
 pub use values::{SplitMix, make_input, make_values, special_values};

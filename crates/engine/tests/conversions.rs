@@ -1,13 +1,19 @@
 //! From every placement to every other one, and back to one worker: nothing is lost, nothing is counted twice.
 
-mod fleet;
-
-use fleet::{Fleet, counted};
+use gt_engine::Reference;
+use gt_engine::conformance::Fleet;
 use gt_ir::ops::{ReduceKind, Upload};
 use gt_ir::shard::Split;
-use gt_ir::{HostTensor, Instr, Payload, ScopeId, SiteId, TensorId};
+use gt_ir::{DType, HostTensor, Instr, Payload, ScopeId, SiteId, TensorId, TensorType};
 use gt_plan::shard::{Conversion, Mesh, PlacedStep, PlacedWindow, Placement};
 use smallvec::{SmallVec, smallvec};
+
+/// Different whole numbers, so that sums in any order are exact.
+fn counted(shape: &[usize]) -> HostTensor {
+    let ty = TensorType::new(DType::F32, shape);
+    let bytes = (0..ty.numel()).flat_map(|i| (1.0 + i as f32).to_le_bytes()).collect();
+    HostTensor { ty, bytes }
+}
 
 fn meshes() -> Vec<Mesh> {
     let grid = |w: &[u32], e: &[u32]| Mesh::grid(w, e).unwrap();
@@ -87,7 +93,7 @@ fn check(values: &[HostTensor], through: &[&Placement]) {
         (ids, lies) = steps.convert(&ids, values, lies, placement);
         all.push((ids.clone(), lies));
     }
-    let mut fleet = Fleet::new(6);
+    let mut fleet = Fleet::new(6, &Reference::new);
     fleet.run(&steps.window);
     for (placement, (ids, _)) in through.iter().zip(&all[1..]) {
         for (rank, &worker) in placement.mesh.workers().iter().enumerate() {
@@ -97,7 +103,7 @@ fn check(values: &[HostTensor], through: &[&Placement]) {
         }
     }
     for (id, value) in ids.iter().zip(values) {
-        assert_eq!(fleet.value(0, *id), value, "through {through:?}");
+        assert_eq!(&fleet.value(0, *id), value, "through {through:?}");
     }
     // Everything that was made can be freed, once.
     let frees = all.into_iter().flat_map(|(ids, lies)| ids.into_iter().map(move |id| (id, lies)));
@@ -156,14 +162,14 @@ fn a_sum_for_all_moves_what_a_ring_moves() {
         let mut steps = Steps::upload(std::slice::from_ref(&value));
         let (ids, lies) = steps.convert(&[TensorId(0)], std::slice::from_ref(&value), 0, &whole);
         let (ids, lies) = steps.convert(&ids, std::slice::from_ref(&value), lies, &addends);
-        let mut before = Fleet::new(count);
+        let mut before = Fleet::new(count, &Reference::new);
         before.run(&steps.window);
         let (ids, _) = steps.convert(&ids, std::slice::from_ref(&value), lies, &whole);
-        let mut fleet = Fleet::new(count);
+        let mut fleet = Fleet::new(count, &Reference::new);
         fleet.run(&steps.window);
         let each = 2 * (count as usize - 1) * value.bytes.len() / count as usize;
         for worker in 0..count as usize {
-            assert_eq!(fleet.value(worker as u32, ids[0]), &value);
+            assert_eq!(fleet.value(worker as u32, ids[0]), value);
             let sent = fleet.sent_bytes[worker] - before.sent_bytes[worker];
             assert!(sent.abs_diff(each) <= 8 * count as usize, "{sent} bytes left worker {worker}, {each} should");
             assert_eq!(fleet.messages[worker] - before.messages[worker], 2 * (count as usize - 1), "two rounds");

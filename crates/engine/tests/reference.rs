@@ -43,3 +43,11 @@ fn sharding() {
         conformance::sharded_positions(&mut Reference::new());
     });
 }
+
+#[test]
+fn sharded_programs() {
+    within(LIMIT, || {
+        conformance::sharded_programs(&Reference::new, 0..1000);
+        conformance::gradients_travel_while_others_are_computed(&Reference::new);
+    });
+}

@@ -1,38 +1,82 @@
-//! A group of workers in one thread: what each does of a placed window, run op by op on the reference engine.
-
-#![allow(dead_code, reason = "every test uses a part of it")]
+//! A group of workers in one thread: what each does of a placed window, planned and run on its own engine.
 
 use std::collections::{HashMap, VecDeque};
 
-use gt_engine::evaluate;
-use gt_ir::{DType, HostTensor, TensorId, TensorType};
-use gt_plan::shard::{LocalStep, Lowerer, PlacedWindow};
+use std::sync::Arc;
 
-struct Worker {
+use gt_ir::{HostTensor, TensorId, Window};
+use gt_plan::shard::{LocalStep, Lowerer, PlacedWindow};
+use gt_plan::{Canonicalizer, Immediates, PlanOptions, build};
+
+use super::{Built, run_plan};
+use crate::engine::{Buffer, Engine, Value};
+
+struct Worker<E: Engine> {
+    engine: E,
     lowerer: Lowerer,
-    values: HashMap<TensorId, HostTensor>,
+    values: HashMap<TensorId, E::Buffer>,
     steps: VecDeque<LocalStep>,
+    options: PlanOptions,
+}
+
+impl<E: Engine> Worker<E> {
+    fn run(&mut self, window: &Window) {
+        let mut canonicalizer = Canonicalizer::default();
+        let canonical = canonicalizer.run(window, |id| self.values.get(&id).map(Buffer::ty)).expect("a canonical form");
+        let options = self.options;
+        let plan = build(window, canonical, options).unwrap_or_else(|e| panic!("{window:?}: {e}"));
+        let inputs: Vec<Value<E::Buffer>> = canonical
+            .inputs
+            .iter()
+            .zip(&canonical.dying)
+            // Moved where it dies: the engine may write over what nobody else holds.
+            .map(|(id, &dies)| {
+                Ok(if dies { self.values.remove(id) } else { self.values.get(id).cloned() }.expect("an input"))
+            })
+            .collect();
+        for id in &canonical.older_frees {
+            assert!(self.values.remove(id).is_some(), "{id} is freed twice, or never was");
+        }
+        let names: Vec<TensorId> = (0..plan.types.len() as u32).map(|slot| canonical.id(slot)).collect();
+        let built = Built { plan: Arc::new(plan), immediates: Immediates::of(window) };
+        for (slot, value) in run_plan(&mut self.engine, &built, inputs).values {
+            let id = names[slot as usize];
+            self.values.insert(id, value.unwrap_or_else(|e| panic!("{id}: {e}")));
+        }
+    }
 }
 
 /// Workers, what is on its way between them, and what travelled.
-pub struct Fleet {
-    workers: Vec<Worker>,
-    mail: HashMap<(u32, TensorId), HostTensor>,
+pub struct Fleet<E: Engine> {
+    workers: Vec<Worker<E>>,
+    mail: HashMap<(u32, TensorId), E::Buffer>,
     /// Bytes that each worker has sent.
     pub sent_bytes: Vec<usize>,
     /// Messages that each worker has sent.
     pub messages: Vec<usize>,
 }
 
-impl Fleet {
-    pub fn new(count: u32) -> Fleet {
-        let worker = |i| Worker { lowerer: Lowerer::new(i), values: HashMap::new(), steps: VecDeque::new() };
+impl<E: Engine> Fleet<E> {
+    /// So many workers.
+    pub fn new(count: u32, make: &impl Fn() -> E) -> Fleet<E> {
+        let worker = |i| Worker {
+            engine: make(),
+            lowerer: Lowerer::new(i),
+            values: HashMap::new(),
+            steps: VecDeque::new(),
+            options: PlanOptions { fusion: true, compiled: true },
+        };
         Fleet {
             workers: (0..count).map(worker).collect(),
             mail: HashMap::new(),
             sent_bytes: vec![0; count as usize],
             messages: vec![0; count as usize],
         }
+    }
+
+    /// How windows are planned from now on.
+    pub fn plan_with(&mut self, options: PlanOptions) {
+        self.workers.iter_mut().for_each(|worker| worker.options = options);
     }
 
     /// Sends a window to those that take part, by its binary form, and runs everything.
@@ -67,25 +111,11 @@ impl Fleet {
         match step {
             LocalStep::Window { window, waits } => {
                 assert!(waits.is_empty());
-                let mut expected = None;
-                for (at, instr) in window.instrs.iter().enumerate() {
-                    let ins: Vec<&HostTensor> = instr.ins.iter().map(|id| &worker.values[id]).collect();
-                    let payload = window.uploads.iter().find(|p| p.instr as usize == at).map(|p| &p.bytes);
-                    let outs = evaluate(&instr.op, &ins, &instr.scalars, payload)
-                        .unwrap_or_else(|e| panic!("{instr:?}: {}", e.message));
-                    for (&id, value) in instr.outs.iter().zip(outs) {
-                        assert!(expected.is_none_or(|e| e == id), "WINDOW-1");
-                        expected = Some(TensorId(id.0 + 1));
-                        worker.values.insert(id, value);
-                    }
-                }
-                for id in &window.frees {
-                    assert!(worker.values.remove(id).is_some(), "{id} is freed twice, or never was");
-                }
+                worker.run(&window);
             }
             LocalStep::Send { id, name, to } => {
                 let value = worker.values[&id].clone();
-                self.sent_bytes[index as usize] += value.bytes.len();
+                self.sent_bytes[index as usize] += value.ty().bytes();
                 self.messages[index as usize] += 1;
                 assert!(self.mail.insert((to, name), value).is_none(), "{name} is sent twice");
             }
@@ -94,7 +124,7 @@ impl Fleet {
                     worker.steps.push_front(LocalStep::Receive { id, name, ty, from });
                     return false;
                 };
-                assert_eq!(value.ty, ty);
+                assert_eq!(value.ty(), ty);
                 worker.values.insert(id, value);
             }
         }
@@ -102,20 +132,13 @@ impl Fleet {
     }
 
     /// What a worker has under a placed name.
-    pub fn value(&self, worker: u32, id: TensorId) -> &HostTensor {
+    pub fn value(&self, worker: u32, id: TensorId) -> HostTensor {
         let worker = &self.workers[worker as usize];
-        &worker.values[&worker.lowerer.name(id)]
+        worker.values[&worker.lowerer.name(id)].read().unwrap_or_else(|e| panic!("{id}: {e}"))
     }
 
     /// How many values all workers hold.
     pub fn held(&self) -> usize {
         self.workers.iter().map(|w| w.values.len()).sum()
     }
-}
-
-/// Different whole numbers, so that sums in any order are exact.
-pub fn counted(shape: &[usize]) -> HostTensor {
-    let ty = TensorType::new(DType::F32, shape);
-    let bytes = (0..ty.numel()).flat_map(|i| (1.0 + i as f32).to_le_bytes()).collect();
-    HostTensor { ty, bytes }
 }

@@ -1,12 +1,8 @@
 //! Random programs under random signals on up to five workers give what one worker gives.
 
-mod fleet;
-
 use std::collections::HashMap;
+use std::ops::Range;
 
-use fleet::Fleet;
-use gt_engine::conformance::SplitMix;
-use gt_engine::evaluate;
 use gt_ir::ops::*;
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::shard::Split;
@@ -14,7 +10,12 @@ use gt_ir::{
     AxisSet, DType, HostTensor, Instr, Met, Op, Payload, Scalar, ScopeId, Shape, SiteId, Steps, TensorId, TensorType,
     Window,
 };
+use gt_plan::PlanOptions;
 use gt_plan::shard::{Layout, Mesh, Phase, PlacedStep, Placer};
+
+use super::{Fleet, SplitMix};
+use crate::engine::Engine;
+use crate::evaluate;
 
 /// A program as it is recorded, and what each value is.
 struct Program {
@@ -83,7 +84,7 @@ impl Program {
 
     fn step(&mut self) -> bool {
         let axis_of = |random: &mut SplitMix, ty: &TensorType| random.below(ty.shape.rank().max(1) as u64) as usize;
-        match self.random.below(17) {
+        match self.random.below(22) {
             0 => {
                 let shape = self.extents();
                 let ty = TensorType { dtype: DType::F32, shape };
@@ -184,6 +185,56 @@ impl Program {
                 let op = Select { a_scalar: false, b_scalar: true, dtype: DType::F32 };
                 self.record(op, &[cond, a.0], &[Scalar::F64(0.0)], None)
             }
+            17 | 18 => {
+                // A slice with steps, and a write into one: also along all of an axis.
+                let a = self.float();
+                let rank = a.1.shape.rank();
+                if rank == 0 || a.1.numel() == 0 {
+                    return false;
+                }
+                let axis = axis_of(&mut self.random, &a.1);
+                let extent = a.1.shape[axis];
+                let step = *self.random.pick(&[1i64, 2, -1]);
+                let size = if step == 2 { extent.div_ceil(2) } else { extent };
+                let start = if step == -1 { extent as i64 - 1 } else { 0 };
+                let (mut sizes, mut steps) = (a.1.shape, Steps::splat(rank, 1));
+                (sizes[axis], steps[axis]) = (size, step);
+                let starts: Vec<Scalar> = (0..rank).map(|k| Scalar::I64(if k == axis { start } else { 0 })).collect();
+                if !self.record(Slice { sizes, steps, drop: AxisSet::default() }, &[a.0], &starts, None) {
+                    return false;
+                }
+                let cut = self.values[self.values.len() - 1].0;
+                let b = self.float();
+                if b.1 == a.1 {
+                    return self.record(UpdateSlice { steps, drop: AxisSet::default() }, &[b.0, cut], &starts, None);
+                }
+                self.record(UpdateSlice { steps, drop: AxisSet::default() }, &[a.0, cut], &starts, None)
+            }
+            19 => {
+                let a = self.float();
+                if a.1.shape.rank() == 0 {
+                    return false;
+                }
+                let axis = axis_of(&mut self.random, &a.1) as u8;
+                self.record(Scan { kind: ScanKind::Sum, axis, reverse: false }, &[a.0], &[], None)
+            }
+            20 => {
+                // What the gradient of a look-up does: rows, some of them twice, added to zeros.
+                let a = self.float();
+                if a.1.shape.rank() != 2 || a.1.numel() == 0 {
+                    return false;
+                }
+                let rows = 2 + self.random.below(4) as usize;
+                let count = a.1.shape[0];
+                let index: Vec<u8> =
+                    (0..count).flat_map(|_| (self.random.below(rows as u64) as i64).to_le_bytes()).collect();
+                self.record(Upload { dtype: DType::I64, shape: Shape::new(&[count]) }, &[], &[], Some(index));
+                let index = self.values[self.values.len() - 1].0;
+                let shape = Shape::new(&[rows, a.1.shape[1]]);
+                self.record(Fill { dtype: DType::F32, shape }, &[], &[Scalar::F64(0.0)], None);
+                let zeros = self.values[self.values.len() - 1].0;
+                self.record(Put { axis: 0, mode: PutMode::Add, wrap: false }, &[zeros, index, a.0], &[], None)
+            }
             _ => {
                 let a = self.float();
                 if a.1.shape.rank() == 0 || a.1.numel() == 0 {
@@ -238,7 +289,7 @@ fn close(have: &HostTensor, want: &HostTensor) -> bool {
         .all(|(a, b)| (a - b).abs() <= 1e-5 * scale || a == &b || a.is_nan() && b.is_nan())
 }
 
-fn check(seed: u64, length: usize) {
+fn check<E: Engine>(make: &impl Fn() -> E, seed: u64, length: usize) {
     let mut random = SplitMix::new(seed);
     let workers = 1 + random.below(5) as u32;
     let layouts = layouts(&mut random, workers);
@@ -249,7 +300,9 @@ fn check(seed: u64, length: usize) {
         program.step();
     }
     let home = program.random.below(workers as u64) as u32;
-    let (mut fleet, mut placer) = (Fleet::new(workers), Placer::new(home));
+    let (mut fleet, mut placer) = (Fleet::new(workers, make), Placer::new(home));
+    let (fusion, compiled) = *program.random.pick(&[(true, true), (true, false), (false, false)]);
+    fleet.plan_with(PlanOptions { fusion, compiled });
     // Cut somewhere, so that values are met again.
     let cut = program.random.below(length as u64) as usize;
     let (mut first, mut second) = (Window::default(), Window::default());
@@ -274,7 +327,7 @@ fn check(seed: u64, length: usize) {
             fleet.run(before);
         }
         let have = fleet.value(plan.worker, plan.id);
-        if !close(have, want) {
+        if !close(&have, want) {
             let text: Vec<String> = program.instrs.iter().map(|i| format!("{i} @{}", i.scope.0)).collect();
             panic!(
                 "seed {seed}, {workers} workers, home {home}: {id} is {have:?}, not {want:?}\n{layouts:#?}\n{}",
@@ -293,16 +346,21 @@ fn check(seed: u64, length: usize) {
     assert_eq!(fleet.held(), 0, "seed {seed}: something is left over");
 }
 
-#[test]
-fn random_programs_give_what_one_worker_gives() {
-    for seed in 0..1500 {
-        check(seed, 4 + seed as usize % 20);
+/// Random programs, one for each seed.
+///
+/// # Panics
+/// When a group gives something else than one worker, with the program.
+pub fn sharded_programs<E: Engine>(make: &impl Fn() -> E, seeds: Range<u64>) {
+    for seed in seeds {
+        check(make, seed, 4 + seed as usize % 20);
     }
 }
 
 /// Three gradients of data in parts, and the step that takes them: their sums begin before the last of them is there.
-#[test]
-fn gradients_travel_while_others_are_computed() {
+///
+/// # Panics
+/// When they do not, or change what comes out.
+pub fn gradients_travel_while_others_are_computed<E: Engine>(make: &impl Fn() -> E) {
     let line = |text: &str| -> Instr { text.parse().unwrap_or_else(|e| panic!("{text}: {e}")) };
     let scoped = |text: &str| Instr { scope: ScopeId(1), ..line(text) };
     let wide = 300_000;
@@ -328,7 +386,7 @@ fn gradients_travel_while_others_are_computed() {
     let results: Vec<(Vec<HostTensor>, usize)> = [(None, false), (Some(layout.clone()), false), (Some(layout), true)]
         .into_iter()
         .map(|(layout, is_cut)| {
-            let (mut fleet, mut placer) = (Fleet::new(3), Placer::new(0));
+            let (mut fleet, mut placer) = (Fleet::new(3, make), Placer::new(0));
             let of = |scope: ScopeId| layout.clone().filter(|_| scope.0 == 1);
             fleet.run(&placer.window(&create, &of).unwrap());
             let mut window = window.clone();
@@ -349,7 +407,7 @@ fn gradients_travel_while_others_are_computed() {
             fleet.run(&placed);
             let read = |id| {
                 let plan = placer.read(TensorId(id));
-                fleet.value(plan.worker, plan.id).clone()
+                fleet.value(plan.worker, plan.id)
             };
             ((3..6).map(read).collect(), apart)
         })
