@@ -170,7 +170,10 @@ impl Single<'_> {
     ) -> Result<Results, Failure> {
         let sources = self.sources(slots);
         let slot = self.instr.ins[0].0 as Slot;
-        if self.step.takes.contains(&slot)
+        // An operand that is also what is written would change while it is read.
+        let is_alone = !self.instr.ins[1..].contains(&self.instr.ins[0]);
+        if is_alone
+            && self.step.takes.contains(&slot)
             && let Some(Ok(buffer)) = &mut slots[slot as usize]
         {
             let whole = buffer.layout.offset == 0

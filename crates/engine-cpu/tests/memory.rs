@@ -140,6 +140,20 @@ fn updates_write_in_place_only_where_nobody_looks() {
     assert!(held.read().unwrap() == x && outcome.read(out) != x);
 }
 
+/// Rows of a dying value added to the value itself: it must not change while it is read.
+#[test]
+fn what_is_added_to_itself_is_read_before_it_is_written() {
+    let mut engine = engine(16 * MIB);
+    let x = numbers::from_floats(TensorType::new(DType::F32, &[3, 2]), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let places = numbers::from_ints(TensorType::new(DType::I64, &[3]), &[2; 3]);
+    let mut b = PlanBuilder::new(&[x.ty, places.ty]);
+    let out = b.one(Put { axis: 0, mode: PutMode::Add, wrap: false }, &[0, 1, 0], &[]);
+    let built = b.finish(&[out], Grouping::Fused);
+    let inputs = upload(&mut engine, &[x, places]).into_iter().map(Ok).collect();
+    let outcome = run_plan(&mut engine, &built, inputs);
+    assert_eq!(numbers::floats(&outcome.read(out)), [1.0, 2.0, 3.0, 4.0, 14.0, 18.0]);
+}
+
 /// The repeated shape of training: a product, and a write of the parameter it used.
 #[test]
 fn a_loop_of_writes_settles_in_memory() {
