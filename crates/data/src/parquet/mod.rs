@@ -1,0 +1,13 @@
+//! Parquet: a sample is a row, or a range of rows that an event table names.
+
+mod arrays;
+mod footer;
+mod index;
+mod rows;
+mod schema;
+mod source;
+mod write;
+
+pub use arrays::NullValue;
+pub use source::{ParquetOptions, ParquetSource};
+pub use write::ParquetWriter;
