@@ -22,6 +22,6 @@ pub use field::{Elem, Field, Kind};
 pub use files::{Stamp, expand};
 pub use index_cache::dir as cache_dir;
 pub use order::{EpochOrder, OrderSpec, Place, Shuffle, Walk};
-pub use parquet::{NullValue, ParquetOptions, ParquetSource, ParquetWriter};
+pub use parquet::{EventSource, EventTable, NullValue, RangeEnd, ParquetOptions, ParquetSource, ParquetWriter};
 pub use run::{Cut, Position, Run, RunSpec, Stats};
 pub use source::{BlockInfo, LoadTimes, Source};

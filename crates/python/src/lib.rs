@@ -15,6 +15,7 @@ mod generator;
 mod host;
 mod index;
 mod join;
+mod loader;
 mod nn;
 mod safetensors;
 mod session;
@@ -44,6 +45,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     debug::register(m)?;
     session::register(m)?;
     cli::register(m)?;
+    loader::register(m)?;
     safetensors::register(m)?;
     Ok(())
 }

@@ -37,9 +37,9 @@ struct Stored {
 
 impl Index {
     /// Looks at every file; at those that are as they were, only at their stamp.
-    pub(crate) fn open(paths: &[PathBuf], skip_errors: bool) -> Result<Index> {
+    pub(crate) fn open(paths: &[PathBuf], skip_errors: bool, cached: bool) -> Result<Index> {
         let key = index_cache::key("parquet", paths);
-        let stored = index_cache::read::<Stored>(&key).unwrap_or_default();
+        let stored = cached.then(|| index_cache::read::<Stored>(&key)).flatten().unwrap_or_default();
         let schemas: Vec<Option<Arc<Vec<FooterColumn>>>> = stored
             .schemas
             .iter()
@@ -69,7 +69,7 @@ impl Index {
             }
         }
         let index = Index { files, left_out, from_cache: from_cache.into_inner() };
-        if index.from_cache < index.files.len() {
+        if cached && index.from_cache < index.files.len() {
             index_cache::write(&key, &index.stored());
         }
         Ok(index)

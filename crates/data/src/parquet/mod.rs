@@ -1,6 +1,7 @@
 //! Parquet: a sample is a row, or a range of rows that an event table names.
 
 mod arrays;
+mod events;
 mod footer;
 mod index;
 mod rows;
@@ -9,5 +10,6 @@ mod source;
 mod write;
 
 pub use arrays::NullValue;
+pub use events::{EventSource, EventTable, RangeEnd};
 pub use source::{ParquetOptions, ParquetSource};
 pub use write::ParquetWriter;

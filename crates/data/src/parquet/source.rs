@@ -35,6 +35,8 @@ pub struct ParquetOptions {
     pub skip_errors: bool,
     /// What stands for a null number, by column; the empty name is every other column.
     pub null_values: Vec<(String, f64)>,
+    /// Look at every footer, and keep nothing between runs.
+    pub no_index_cache: bool,
 }
 
 impl ParquetOptions {
@@ -63,7 +65,7 @@ pub(crate) struct RowReader {
 impl RowReader {
     /// Opens files and divides them into blocks of rows, with what each takes in memory.
     pub(crate) fn open(paths: &[PathBuf], options: &ParquetOptions) -> Result<(RowReader, Vec<(RowBlock, u64)>)> {
-        let mut index = Index::open(paths, options.skip_errors)?;
+        let mut index = Index::open(paths, options.skip_errors, !options.no_index_cache)?;
         let fields = index.select(options.columns.as_deref(), options.skip_errors)?;
         let mut blocks = Vec::new();
         for (number, file) in index.files.iter().enumerate() {

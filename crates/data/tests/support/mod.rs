@@ -68,9 +68,14 @@ pub fn picked(block: &Block) -> Vec<Picked<'_>> {
     (0..block.samples as u32).map(|row| Picked { block, row, id: row as u64 }).collect()
 }
 
+/// Options that leave nothing in the user's cache.
+pub fn uncached() -> ParquetOptions {
+    ParquetOptions { no_index_cache: true, ..ParquetOptions::default() }
+}
+
 pub fn open(dir: &Path) -> Arc<dyn Source> {
     let pattern = dir.join("*.parquet").display().to_string();
-    Arc::new(ParquetSource::open(&[pattern], &ParquetOptions::default()).unwrap())
+    Arc::new(ParquetSource::open(&[pattern], &uncached()).unwrap())
 }
 
 /// A run over everything, one thread, plain batches with `sample_id`.
