@@ -42,7 +42,7 @@ def keyed_bits(n: int, *key: int) -> np.ndarray[Any, Any]:
     """`n` numbers of 64 random bits each, uint64.
 
     >>> from gt.data._keyed_order import keyed_bits
-    >>> keyed_bits(3, 7)[1] == keyed_bits(2, 7)[1]
+    >>> bool(keyed_bits(3, 7)[1] == keyed_bits(2, 7)[1])
     True
     """
     import numpy as np
@@ -58,7 +58,7 @@ def keyed_uniform(n: int, *key: int) -> np.ndarray[Any, Any]:
     """`n` float64 numbers in [0, 1).
 
     >>> from gt.data._keyed_order import keyed_uniform
-    >>> 0.0 <= keyed_uniform(1, 7)[0] < 1.0
+    >>> bool(0.0 <= keyed_uniform(1, 7)[0] < 1.0)
     True
     """
     import numpy as np
