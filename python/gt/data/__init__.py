@@ -28,6 +28,7 @@ from gt.data._sampler import (
     WeightedRandomSampler,
 )
 from gt.data._torch_loader import DataLoader
+from gt.data._verdict import Verdict, verdict
 from gt.data._worker import WorkerInfo, get_worker_info
 
 __all__ = [
@@ -45,10 +46,12 @@ __all__ = [
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
+    "Verdict",
     "WeightedRandomSampler",
     "WorkerInfo",
     "default_collate",
     "default_convert",
     "get_worker_info",
     "random_split",
+    "verdict",
 ]

@@ -28,6 +28,13 @@ class Numbers(Dataset):
         return np.full(self.width, i, np.float32), int(i)
 
 
+def spin(seconds):
+    """Computes for so long."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
 class Spinning(Numbers):
     """Each item keeps a core busy for a while."""
 
@@ -36,9 +43,7 @@ class Spinning(Numbers):
         self.seconds = seconds
 
     def __getitem__(self, i):
-        end = time.thread_time() + self.seconds
-        while time.thread_time() < end:
-            pass
+        spin(self.seconds)
         return super().__getitem__(i)
 
 
@@ -189,9 +194,7 @@ def pids(items):
 
 def spin_and_stack(items):
     """A Python collate that takes 2 ms of computing for each item."""
-    end = time.thread_time() + 0.002 * len(items)
-    while time.thread_time() < end:
-        pass
+    spin(0.002 * len(items))
     return np.stack([x for x, _ in items])
 
 
