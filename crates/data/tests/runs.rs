@@ -35,7 +35,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), &rows, group);
-        let source = open(dir.path());
+        let source = open_dir(dir.path());
         let mut one = spec(&source, shuffle, 1);
         one.cut = cut;
         let all = ids(&source, &one);
@@ -74,7 +74,7 @@ proptest! {
     fn batches_hold_what_the_files_hold((rows, group) in layouts(), shuffle in shuffles(), packed: bool) {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), &rows, group);
-        let source = open(dir.path());
+        let source = open_dir(dir.path());
         let mut spec = spec(&source, shuffle, 7);
         spec.batch.outputs[1].pad_value = -1.0;
         spec.batch.outputs[1].multiple = 4;
@@ -108,7 +108,7 @@ proptest! {
 fn memory_stays_within_the_budget() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[400; 40], 400);
-    let source = open(dir.path());
+    let source = open_dir(dir.path());
     let block: u64 = source.blocks()[0].memory_bytes;
     let mut spec = spec(&source, Shuffle::Pool { blocks: 8, lanes: 4 }, 32);
     spec.memory_budget = block * 16;
@@ -124,7 +124,7 @@ fn memory_stays_within_the_budget() {
 fn dropping_a_run_in_the_middle_ends_its_threads() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[100; 20], 10);
-    let source = open(dir.path());
+    let source = open_dir(dir.path());
     for consumed in 0..5 {
         let mut spec = spec(&source, Shuffle::Full, 16);
         spec.threads = 3;

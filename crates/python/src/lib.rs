@@ -6,6 +6,8 @@ mod autograd;
 mod cli;
 mod create;
 mod data;
+mod data_report;
+mod data_source;
 mod debug;
 mod device;
 mod dlpack;
@@ -46,6 +48,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     session::register(m)?;
     cli::register(m)?;
     loader::register(m)?;
+    data_source::register(m)?;
+    data_report::register(m)?;
     safetensors::register(m)?;
     Ok(())
 }

@@ -1,11 +1,9 @@
-//! `gt.data`'s engine: sources and runs of the data crate, batches as tensors.
-
-use std::sync::Arc;
+//! `gt.data`'s engine: runs of the data crate, batches as tensors.
 
 use gt_client::Tensor;
 use gt_data::{
-    Batch, BatchSpec, Collate, Cut, DataError, Entry, EventSource, EventTable, Kind, OrderSpec, Outliers, Output,
-    ParquetOptions, ParquetSource, Position, RangeEnd, Run, RunSpec, Shuffle, Source, Stats, Step,
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, Position, Run, RunSpec, Shuffle, Source,
+    Stats, Step,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
@@ -13,6 +11,7 @@ use pyo3::exceptions::{PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyPe
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
+use crate::data_source::PySource;
 use crate::errors::{OrRaise, from_package};
 use crate::site::mark;
 use crate::tensor::PyTensor;
@@ -30,99 +29,6 @@ pub(crate) fn raised(error: DataError) -> PyErr {
         DataError::Argument(_) => PyValueError::new_err(message),
         DataError::Interrupted => Python::attach(PyErr::take).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         _ => from_package("GTError", message),
-    }
-}
-
-/// A data set.
-#[pyclass(frozen, name = "_DataSource", module = "gt._core")]
-pub struct PySource(pub(crate) Arc<dyn Source>);
-
-/// Where a table says samples are.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct TableArgs {
-    patterns: Vec<String>,
-    first: String,
-    /// `last`, `end` or `length`, and the column.
-    end: (String, String),
-    file: Option<(String, String)>,
-    columns: Vec<String>,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct ReadArgs {
-    columns: Option<Vec<String>>,
-    skip_errors: bool,
-    null_values: Vec<(String, f64)>,
-    index_cache: bool,
-}
-
-impl ReadArgs {
-    fn options(self) -> ParquetOptions {
-        ParquetOptions {
-            columns: self.columns,
-            skip_errors: self.skip_errors,
-            null_values: self.null_values,
-            no_index_cache: !self.index_cache,
-        }
-    }
-}
-
-#[pymethods]
-impl PySource {
-    /// Parquet files, with a table of events or a row a sample.
-    #[staticmethod]
-    fn parquet(py: Python<'_>, patterns: Vec<String>, read: ReadArgs, events: Option<TableArgs>) -> PyResult<Self> {
-        let options = read.options();
-        let Some(table) = events else {
-            let opened = py.detach(|| ParquetSource::open(&patterns, &options)).map_err(raised)?;
-            return Ok(PySource(Arc::new(opened)));
-        };
-        let column = table.end.1;
-        let end = match table.end.0.as_str() {
-            "last" => RangeEnd::Last(column),
-            "end" => RangeEnd::End(column),
-            _ => RangeEnd::Length(column),
-        };
-        let TableArgs { patterns: tables, first, file, columns, .. } = table;
-        let table = EventTable { patterns: tables, first, end, file, columns };
-        let opened = py.detach(|| EventSource::open(&patterns, &table, &options)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
-    }
-
-    /// Columns: name, stored type, `fixed`, `ragged`, `text` or `bytes`, and the shape of an item.
-    fn fields(&self) -> Vec<(String, &'static str, &'static str, Vec<usize>)> {
-        let kind = |k| match k {
-            Kind::Fixed => "fixed",
-            Kind::Ragged => "ragged",
-            Kind::Text { utf8: true } => "text",
-            Kind::Text { utf8: false } => "bytes",
-        };
-        self.0.fields().iter().map(|f| (f.name.clone(), f.elem.name(), kind(f.kind), f.item.clone())).collect()
-    }
-
-    /// Blocks: samples, bytes in memory, number of the file.
-    fn blocks(&self) -> Vec<(u32, u64, u32)> {
-        self.0.blocks().iter().map(|b| (b.samples, b.memory_bytes, b.file)).collect()
-    }
-
-    /// Samples in all.
-    fn __len__(&self) -> usize {
-        self.0.blocks().iter().map(|b| b.samples as usize).sum()
-    }
-
-    fn file(&self, file: u32) -> String {
-        self.0.file(file)
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.0.fingerprint()
-    }
-
-    /// Files left out while opening, with the reason.
-    fn left_out(&self) -> Vec<(String, String)> {
-        self.0.left_out().to_vec()
     }
 }
 
@@ -146,7 +52,7 @@ pub(crate) struct RunArgs {
     shuffle: String,
     pool: usize,
     lanes: usize,
-    epoch: u64,
+    pub(crate) epoch: u64,
     position: u64,
     batch: u32,
     batch_size: usize,
@@ -199,7 +105,7 @@ impl RunArgs {
         Ok(OrderSpec { seed: self.seed, shuffle })
     }
 
-    fn spec(&self, source: &dyn Source) -> PyResult<RunSpec> {
+    pub(crate) fn spec(&self, source: &dyn Source) -> PyResult<RunSpec> {
         let fields = source.fields();
         let mut outputs = Vec::with_capacity(self.outputs.len());
         for args in &self.outputs {
@@ -251,7 +157,7 @@ pub struct PyRun {
     last: Mutex<(Stats, f64)>,
 }
 
-fn interrupted() -> bool {
+pub(crate) fn interrupted() -> bool {
     Python::attach(|py| match py.check_signals() {
         Ok(()) => false,
         Err(e) => {
@@ -364,6 +270,5 @@ impl PyRun {
 
 /// Adds the classes.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PySource>()?;
     m.add_class::<PyRun>()
 }

@@ -19,6 +19,8 @@ from gt.data._dataset import (
     TensorDataset,
     random_split,
 )
+from gt.data._loader import DataLoader, FileLoader
+from gt.data._report import DryRun, Mixing, ShuffleReport
 from gt.data._sampler import (
     BatchSampler,
     RandomSampler,
@@ -27,31 +29,61 @@ from gt.data._sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from gt.data._torch_loader import DataLoader
+from gt.data._sources import (
+    ArrowDataset,
+    CachedDataset,
+    FileDataset,
+    JsonlDataset,
+    NpyDataset,
+    ParquetDataset,
+    RowRanges,
+    SafetensorsDataset,
+    WebDataset,
+    open,
+)
+from gt.data._transforms import ColumnExpression, col
 from gt.data._verdict import Verdict, verdict
 from gt.data._worker import WorkerInfo, get_worker_info
+from gt.data._write import write_parquet
 
 __all__ = [
+    "ArrowDataset",
     "BatchSampler",
     "BlockShuffleSampler",
+    "CachedDataset",
     "ChainDataset",
+    "ColumnExpression",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DryRun",
+    "FileDataset",
+    "FileLoader",
     "IterableDataset",
+    "JsonlDataset",
+    "Mixing",
+    "NpyDataset",
+    "ParquetDataset",
     "RandomSampler",
+    "RowRanges",
+    "SafetensorsDataset",
     "Sampler",
     "SequentialSampler",
+    "ShuffleReport",
     "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
     "Verdict",
+    "WebDataset",
     "WeightedRandomSampler",
     "WorkerInfo",
+    "col",
     "default_collate",
     "default_convert",
     "get_worker_info",
+    "open",
     "random_split",
     "verdict",
+    "write_parquet",
 ]

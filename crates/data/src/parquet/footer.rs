@@ -13,6 +13,9 @@ use crate::field::{Elem, Field, Kind};
 use crate::files::Stamp;
 use crate::parquet::schema;
 
+/// More rows than this in a row group are not meant.
+const MAX_GROUP_ROWS: u64 = 1 << 40;
+
 /// A row group, for every column of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Group {
@@ -61,8 +64,12 @@ pub(crate) fn open(path: &Path, page_index: bool) -> Result<(Opened, Stamp)> {
 impl Footer {
     /// Reads the footer of a file.
     pub(crate) fn read(path: &Path) -> Result<(Footer, Stamp)> {
-        let (opened, stamp) = open(path, false)?;
-        Ok((Footer::of(path, &opened.meta)?, stamp))
+        // A parser may panic over a footer that is damaged in a way its authors did not think of.
+        let read = std::panic::AssertUnwindSafe(|| {
+            let (opened, stamp) = open(path, false)?;
+            Ok((Footer::of(path, &opened.meta)?, stamp))
+        });
+        std::panic::catch_unwind(read).unwrap_or_else(|_| Err(DataError::corrupt(path, "its footer cannot be parsed")))
     }
 
     fn of(path: &Path, meta: &ArrowReaderMetadata) -> Result<Footer> {
@@ -73,7 +80,10 @@ impl Footer {
             .map(|f| FooterColumn { name: f.name().clone(), field: schema::field(f.name(), f.data_type()) })
             .collect();
         let parquet = meta.metadata();
-        let rows = |rows: i64| u64::try_from(rows).map_err(|_| DataError::corrupt(path, "a row group has negative rows"));
+        let rows = |rows: i64| match u64::try_from(rows) {
+            Ok(rows) if rows <= MAX_GROUP_ROWS => Ok(rows),
+            _ => Err(DataError::corrupt(path, format!("a row group claims {rows} rows"))),
+        };
         let groups = (0..parquet.num_row_groups())
             .map(|g| {
                 let group_rows = rows(parquet.row_group(g).num_rows())?;
@@ -93,15 +103,16 @@ fn memory_bytes(meta: &ParquetMetaData, group: usize, columns: &[FooterColumn], 
         let Some(bytes) = out.get_mut(descr.get_column_root_idx(leaf)) else { continue };
         let Some(column) = columns.get(descr.get_column_root_idx(leaf)) else { continue };
         let values = u64::try_from(chunk.num_values()).unwrap_or(0);
-        *bytes += match &column.field {
+        let decoded = match &column.field {
             Ok(Field { elem, kind: Kind::Fixed | Kind::Ragged, .. }) => values.saturating_mul(elem.size() as u64),
             Ok(Field { kind: Kind::Text { .. }, .. }) | Err(_) => chunk
                 .unencoded_byte_array_data_bytes()
                 .and_then(|b| u64::try_from(b).ok())
                 .unwrap_or_else(|| u64::try_from(chunk.uncompressed_size()).unwrap_or(0)),
         };
+        *bytes = bytes.saturating_add(decoded);
         if matches!(&column.field, Ok(f) if f.kind != Kind::Fixed) {
-            *bytes += rows * 4;
+            *bytes = bytes.saturating_add(rows * 4);
         }
     }
     out

@@ -10,6 +10,8 @@ mod source;
 mod write;
 
 pub use arrays::NullValue;
+pub(crate) use arrays::Pieces;
+pub(crate) use schema::field;
 pub use events::{EventSource, EventTable, RangeEnd};
 pub use source::{ParquetOptions, ParquetSource};
 pub use write::ParquetWriter;

@@ -22,6 +22,9 @@ use crate::source::LoadTimes;
 /// Ranges of a file that lie closer than this are read at once.
 const GAP_BYTES: u64 = 64 << 10;
 
+/// Rows decoded at once. Decoders reserve memory for as many, and a damaged footer may claim any number.
+const MAX_BATCH_ROWS: usize = 1 << 20;
+
 /// Reads `rows` of a file: values and extents of each field.
 pub(crate) fn read(
     path: &Path,
@@ -42,7 +45,7 @@ pub(crate) fn read(
         let wanted = (rows.end - rows.start) as usize;
         let mut builder = ParquetPushDecoderBuilder::new_with_metadata(opened.meta.clone())
             .with_projection(mask)
-            .with_batch_size(wanted.max(1));
+            .with_batch_size(wanted.clamp(1, MAX_BATCH_ROWS));
         let held: u64 = groups.iter().map(|&g| group_rows(opened, g)).sum();
         if held as usize != wanted {
             let selected = vec![RowSelector::skip(skip as usize), RowSelector::select(wanted)];

@@ -23,6 +23,8 @@ use crate::source::{BlockInfo, LoadTimes, Source};
 /// The largest block where pages can be read alone, and where reading part of a row group means reading all of it.
 const MAX_PAGED_BLOCK_BYTES: u64 = 32 << 20;
 const MAX_WHOLE_BLOCK_BYTES: u64 = 256 << 20;
+/// Parts of a row group at most: a footer may claim anything.
+const MAX_PARTS: u64 = 1 << 16;
 /// Footers that are kept parsed.
 const KEPT_FOOTERS: usize = 4096;
 
@@ -40,7 +42,7 @@ pub struct ParquetOptions {
 }
 
 impl ParquetOptions {
-    fn null_value(&self, column: &str) -> NullValue {
+    pub(crate) fn null_value(&self, column: &str) -> NullValue {
         let named = |name: &str| self.null_values.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
         NullValue(named(column).or_else(|| named("")))
     }
@@ -131,8 +133,8 @@ fn divide(number: u32, file: &IndexedFile, fields: &[Field], blocks: &mut Vec<(R
     let limit = if file.footer.paged { MAX_PAGED_BLOCK_BYTES } else { MAX_WHOLE_BLOCK_BYTES };
     let mut start = 0;
     for group in &file.footer.groups {
-        let memory: u64 = columns.iter().filter_map(|&c| group.memory_bytes.get(c)).sum();
-        let parts = memory.div_ceil(limit).max(group.rows.div_ceil(u32::MAX as u64)).clamp(1, group.rows.max(1));
+        let memory = columns.iter().filter_map(|&c| group.memory_bytes.get(c)).fold(0u64, |sum, &b| sum.saturating_add(b));
+        let parts = memory.div_ceil(limit).max(group.rows.div_ceil(u32::MAX as u64)).clamp(1, group.rows.clamp(1, MAX_PARTS));
         for part in 0..parts {
             let (from, to) = (group.rows * part / parts, group.rows * (part + 1) / parts);
             if from < to {

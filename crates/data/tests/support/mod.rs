@@ -73,7 +73,7 @@ pub fn uncached() -> ParquetOptions {
     ParquetOptions { no_index_cache: true, ..ParquetOptions::default() }
 }
 
-pub fn open(dir: &Path) -> Arc<dyn Source> {
+pub fn open_dir(dir: &Path) -> Arc<dyn Source> {
     let pattern = dir.join("*.parquet").display().to_string();
     Arc::new(ParquetSource::open(&[pattern], &uncached()).unwrap())
 }
