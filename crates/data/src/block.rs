@@ -63,6 +63,15 @@ impl Column {
         }
     }
 
+    /// Whether samples are the same items in another column, known without looking at them.
+    #[inline]
+    pub(crate) fn shares_items_with(&self, other: &Column) -> bool {
+        match (&self.extents, &other.extents) {
+            (Extents::Ranges(a), Extents::Ranges(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
     /// The bytes of a range of items.
     #[inline]
     pub fn bytes(&self, items: Range<usize>) -> &[u8] {

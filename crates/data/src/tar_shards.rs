@@ -70,11 +70,12 @@ fn walk(path: &Path) -> Result<(Stamp, Vec<Sample>)> {
     let meta = file.metadata().map_err(io)?;
     let (stamp, whole) = (Stamp::from_metadata(&meta), meta.len());
     let mut samples: Vec<Sample> = Vec::new();
-    let (mut at, mut long_name) = (0, None::<String>);
+    let (mut at, mut long_name, mut ended) = (0, None::<String>, false);
     let mut header = [0u8; RECORD as usize];
     while at + RECORD <= whole {
         file.read_exact_at(&mut header, at).map_err(io)?;
         if header.iter().all(|&b| b == 0) {
+            ended = true;
             break;
         }
         let sum: u64 = header.iter().enumerate().map(|(i, &b)| if (148..156).contains(&i) { 32 } else { b as u64 }).sum();
@@ -115,9 +116,10 @@ fn walk(path: &Path) -> Result<(Stamp, Vec<Sample>)> {
         }
         at = next;
     }
-    match samples.is_empty() && whole > 0 && at == 0 {
-        true => Err(DataError::corrupt(path, "it is not a tar file")),
-        false => Ok((stamp, samples)),
+    // Some writers leave out the zeros at the end; none ends inside a record.
+    match ended || at == whole {
+        true => Ok((stamp, samples)),
+        false => Err(DataError::corrupt(path, format!("it ends inside a member, at byte {whole}"))),
     }
 }
 

@@ -246,10 +246,11 @@ def test_threads_end_with_their_epoch(lists):
     running = iter(dl)
     next(running)
     assert loader_threads() == 3
-    iter(dl)
+    again = iter(dl)
+    next(again)
     assert loader_threads() == 3
     running.close()
-    del dl, running
+    del dl, running, again
     assert loader_threads() == 0
     list(loader(lists, num_workers=2))
     assert loader_threads() == 0

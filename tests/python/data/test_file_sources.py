@@ -10,7 +10,7 @@ import tarfile
 
 import numpy as np
 import pytest
-from event_files import hits, length, write_lists
+from event_files import hits, write_lists
 
 import gt
 
@@ -106,7 +106,7 @@ def test_webdataset(tmp_path):
     whole = (tmp_path / "shard-1.tar").read_bytes()
     (tmp_path / "shard-1.tar").write_bytes(whole[: whole.rindex(b"sample036.jpg") + 100])
     with pytest.raises(gt.errors.DataError, match=r"shard-1\.tar"):
-        list(gt.data.DataLoader(gt.data.open(tmp_path / "shard-*.tar"), batch_size=4)) and pytest.fail("read it")
+        gt.data.open(tmp_path / "shard-*.tar")
 
 
 @pytest.fixture
@@ -193,4 +193,3 @@ def test_open_says_what_it_does_not_know(tmp_path):
         gt.data.open(tmp_path / "x.csv")
     with pytest.raises(ValueError, match="local files only"):
         gt.data.open("s3://bucket/x.parquet")
-    assert length(1) == 12

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use gt_ir::DType;
 
-use super::lengths::{Kept, kept};
+use super::lengths::Kept;
 use super::{Batch, BatchSpec, Collate, Entry, Output, Step, cast, number_bytes};
-use crate::block::{Block, Column};
+use crate::block::Block;
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 
 /// How many samples ahead memory is asked for.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 /// Bytes of a sample that are asked for ahead; what follows, the processor asks for by itself.
 const AHEAD_BYTES: usize = 256;
 
@@ -35,7 +35,7 @@ pub struct Picked<'a> {
 /// When ragged columns that share lengths differ in them.
 pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Result<Batch> {
     let mut batch = Batch { entries: Vec::with_capacity(spec.outputs.len() + 3), samples: samples.len() };
-    let mut shared: Option<(&Output, Vec<Kept>)> = None;
+    let mut shared: Option<(&Output, Kept)> = None;
     for output in &spec.outputs {
         let field = &fields[output.field];
         match field.kind {
@@ -49,7 +49,15 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Res
                 batch.entries.push((output.name.clone(), Entry::Text { utf8, rows }));
             }
             Kind::Ragged => {
-                let mine = kept(samples, output.field, output.max_len, spec.outliers, spec.seed);
+                if let (Some((first, kept)), false) = (&shared, spec.lengths_each)
+                    && samples.iter().all(|s| {
+                        s.block.columns[output.field].shares_items_with(&s.block.columns[first.field])
+                    })
+                {
+                    batch.entries.push((output.name.clone(), ragged(spec, output, field, samples, kept).1));
+                    continue;
+                }
+                let mine = Kept::of(samples, output.field, output.max_len, spec.outliers, spec.seed);
                 let (extent, entry) = ragged(spec, output, field, samples, &mine);
                 batch.entries.push((output.name.clone(), entry));
                 match (&shared, spec.lengths_each) {
@@ -71,16 +79,16 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Res
     Ok(batch)
 }
 
-fn same_lengths(first: &Output, others: &[Kept], output: &Output, mine: &[Kept], samples: &[Picked<'_>]) -> Result<()> {
-    let differs = others.iter().zip(mine).position(|(a, b)| a.len() != b.len());
+fn same_lengths(first: &Output, others: &Kept, output: &Output, mine: &Kept, samples: &[Picked<'_>]) -> Result<()> {
+    let differs = others.lens().zip(mine.lens()).position(|(a, b)| a != b);
     match differs {
         None => Ok(()),
         Some(i) => Err(DataError::Argument(format!(
             "sample {} has {} items in {:?} and {} in {:?}; ragged=\"each\" gives each column its own lengths",
             samples[i].id,
-            others[i].len(),
+            others.runs[i].1,
             first.name,
-            mine[i].len(),
+            mine.runs[i].1,
             output.name
         ))),
     }
@@ -160,39 +168,45 @@ fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>]) -> Entry {
 }
 
 /// Any number of items for each sample; with how many a row has.
-fn ragged(spec: &BatchSpec, output: &Output, field: &Field, samples: &[Picked<'_>], kept: &[Kept]) -> (usize, Entry) {
+fn ragged(spec: &BatchSpec, output: &Output, field: &Field, samples: &[Picked<'_>], kept: &Kept) -> (usize, Entry) {
     let item_bytes = field.width() * output.dtype.size();
-    let longest = kept.iter().map(Kept::len).max().unwrap_or(0);
+    let longest = kept.lens().max().unwrap_or(0);
     let (extent, items) = match spec.collate {
         Collate::Padded => {
             let extent = longest.next_multiple_of(output.multiple);
             (extent, extent * samples.len())
         }
-        Collate::Packed => (longest, kept.iter().map(Kept::len).sum()),
+        Collate::Packed => (longest, kept.lens().sum()),
     };
     let mut bytes = zeros(items * item_bytes);
     let pad = number_bytes(Elem::of(output.dtype), output.pad_value);
     let pad = &pad[..output.dtype.size()];
     let mut writer = Writer::new(output, field.elem);
     let mut picked = Vec::new();
+    let runs: Vec<&[u8]> = samples
+        .iter()
+        .zip(&kept.runs)
+        .map(|(s, &(start, len))| s.block.columns[output.field].bytes(start as usize..(start + len) as usize))
+        .collect();
     let mut rest = Arc::get_mut(&mut bytes).unwrap_or_default();
-    let column = |i: usize| -> &Column { &samples[i].block.columns[output.field] };
-    for (i, now) in kept.iter().enumerate() {
-        if let Some(Kept::Run(soon)) = kept.get(i + AHEAD) {
-            ask_ahead(column(i + AHEAD).bytes(soon.clone()));
+    for (i, &run) in runs.iter().enumerate() {
+        if let Some(soon) = runs.get(i + AHEAD) {
+            ask_ahead(soon);
         }
-        let (row, after) = rest.split_at_mut(now.len() * item_bytes);
-        match now {
-            Kept::Run(items) => writer.write(column(i).bytes(items.clone()), row),
-            Kept::Some(items) => {
+        let len = kept.runs[i].1 as usize;
+        let (row, after) = rest.split_at_mut(len * item_bytes);
+        match kept.thinned.get(&i) {
+            None => writer.write(run, row),
+            Some(chosen) => {
+                let column = &samples[i].block.columns[output.field];
                 picked.clear();
-                items.iter().for_each(|&item| picked.extend_from_slice(column(i).bytes(item..item + 1)));
+                chosen.iter().for_each(|&k| picked.extend_from_slice(column.bytes(k as usize..k as usize + 1)));
                 writer.write(&picked, row);
             }
         }
         rest = after;
         if spec.collate == Collate::Padded {
-            let (padding, after) = rest.split_at_mut((extent - now.len()) * item_bytes);
+            let (padding, after) = rest.split_at_mut((extent - len) * item_bytes);
             if pad.iter().any(|&b| b != 0) {
                 padding.chunks_exact_mut(pad.len()).for_each(|p| p.copy_from_slice(pad));
             }
@@ -207,31 +221,32 @@ fn ragged(spec: &BatchSpec, output: &Output, field: &Field, samples: &[Picked<'_
 }
 
 /// Adds what says where samples end.
-fn push_lengths(batch: &mut Batch, collate: Collate, prefix: &str, kept: &[Kept], extent: usize) {
+fn push_lengths(batch: &mut Batch, collate: Collate, prefix: &str, kept: &Kept, extent: usize) {
     match collate {
         Collate::Padded => {
-            let bytes = kept.iter().flat_map(|k| (k.len() as i64).to_le_bytes()).collect();
-            let lengths = Entry::Tensor { dtype: DType::I64, shape: vec![kept.len()], bytes };
-            let mut bytes = zeros(kept.len() * extent);
+            let samples = kept.runs.len();
+            let bytes = kept.lens().flat_map(|len| (len as i64).to_le_bytes()).collect();
+            let lengths = Entry::Tensor { dtype: DType::I64, shape: vec![samples], bytes };
+            let mut bytes = zeros(samples * extent);
             if let Some(out) = Arc::get_mut(&mut bytes)
                 && extent > 0
             {
-                for (row, kept) in out.chunks_exact_mut(extent).zip(kept) {
-                    row[..kept.len()].fill(1);
+                for (row, len) in out.chunks_exact_mut(extent).zip(kept.lens()) {
+                    row[..len].fill(1);
                 }
             }
-            let mask = Entry::Tensor { dtype: DType::Bool, shape: vec![kept.len(), extent], bytes };
+            let mask = Entry::Tensor { dtype: DType::Bool, shape: vec![samples, extent], bytes };
             batch.entries.push((format!("{prefix}lengths"), lengths));
             batch.entries.push((format!("{prefix}mask"), mask));
         }
         Collate::Packed => {
             let mut end = 0i32;
-            let ends = kept.iter().map(|k| {
-                end = end.saturating_add(k.len() as i32);
+            let ends = kept.lens().map(|len| {
+                end = end.saturating_add(len as i32);
                 end
             });
             let bytes = std::iter::once(0).chain(ends).flat_map(i32::to_le_bytes).collect::<Vec<u8>>().into();
-            let entry = Entry::Tensor { dtype: DType::I32, shape: vec![kept.len() + 1], bytes };
+            let entry = Entry::Tensor { dtype: DType::I32, shape: vec![kept.runs.len() + 1], bytes };
             batch.entries.push((format!("{prefix}cu_seqlens"), entry));
         }
     }
