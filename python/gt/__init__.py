@@ -123,7 +123,7 @@ from gt.errors import OutOfMemoryError, WorkerLost
 from gt.version import __version__
 
 if _TYPE_CHECKING:
-    from gt import amp, models, nn, optim, serialization, signal
+    from gt import amp, data, models, nn, optim, serialization, signal
     from gt._pipeline import pipeline
     from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
     from gt.serialization import load, save
@@ -178,6 +178,7 @@ __all__ = [
     "compile",
     "contiguous_format",
     "cuda",
+    "data",
     "debug",
     "default_generator",
     "device",
@@ -290,6 +291,7 @@ __all__ += _methods.__all__
 # Loaded when they are asked for, so that a program that needs only tensors starts at once.
 _LATER = {
     "amp": "",
+    "data": "",
     "models": "",
     "nn": "",
     "optim": "",

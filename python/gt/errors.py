@@ -7,7 +7,7 @@ here are for what can go wrong although the program is right.
 True
 """
 
-__all__ = ["GTError", "OutOfMemoryError", "WorkerLost"]
+__all__ = ["DataError", "GTError", "OutOfMemoryError", "WorkerLost"]
 
 
 class GTError(RuntimeError):
@@ -30,5 +30,13 @@ class WorkerLost(GTError):
     """A worker that held part of the work is gone.
 
     >>> issubclass(gt.WorkerLost, gt.errors.GTError)
+    True
+    """
+
+
+class DataError(GTError, ValueError):
+    """A file of a data set is corrupt, truncated, or not like the others; the message names it.
+
+    >>> issubclass(gt.errors.DataError, ValueError)
     True
     """

@@ -10,6 +10,7 @@
 mod bench;
 mod bench_net;
 mod children;
+mod data;
 mod ending;
 mod log_lines;
 mod plan;
@@ -54,6 +55,7 @@ enum Command {
     Status(status::StatusArgs),
     Plan(plan::PlanArgs),
     Bench(bench::BenchArgs),
+    Data(data::DataArgs),
 }
 
 /// Runs the command that `args` say, the program's name first. `worker_command` is what starts a worker, without its
@@ -78,6 +80,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]
         Command::Plan(args) => plan::run(args, worker_command),
         Command::Status(args) => status::run(&args, &mut std::io::stdout().lock()),
         Command::Bench(args) => bench::run(args, &mut std::io::stdout().lock()),
+        Command::Data(args) => data::run(args, &mut std::io::stdout().lock()),
     };
     match done {
         Ok(()) => 0,

@@ -41,7 +41,7 @@ pub fn to_py(error: Error) -> PyErr {
 }
 
 /// An exception class of `gt.errors`.
-fn from_package(name: &str, message: String) -> PyErr {
+pub(crate) fn from_package(name: &str, message: String) -> PyErr {
     Python::attach(|py| {
         let make = || -> PyResult<PyErr> {
             let class = py.import("gt.errors")?.getattr(name)?;

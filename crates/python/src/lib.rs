@@ -6,6 +6,8 @@ mod autograd;
 mod cli;
 mod create;
 mod data;
+mod data_report;
+mod data_source;
 mod debug;
 mod device;
 mod dlpack;
@@ -15,6 +17,7 @@ mod generator;
 mod host;
 mod index;
 mod join;
+mod loader;
 mod nn;
 mod safetensors;
 mod session;
@@ -47,6 +50,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     signals::install();
     signals::register(m)?;
     cli::register(m)?;
+    loader::register(m)?;
+    data_source::register(m)?;
+    data_report::register(m)?;
     safetensors::register(m)?;
     Ok(())
 }

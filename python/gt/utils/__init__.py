@@ -1,18 +1,18 @@
 """What training code needs beside tensors.
 
 `gt.utils.checkpoint` trades time for memory, `gt.utils.safetensors` reads and writes weights, `gt.utils.tensorboard` draws
-curves.
+curves, `gt.utils.data` is `gt.data` under PyTorch's name.
 """
 
 from typing import Any
 
 from gt.utils import checkpoint
 
-__all__ = ["checkpoint", "safetensors", "tensorboard"]
+__all__ = ["checkpoint", "data", "safetensors", "tensorboard"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("safetensors", "tensorboard"):
+    if name in ("data", "safetensors", "tensorboard"):
         import importlib
 
         return importlib.import_module(f"gt.utils.{name}")

@@ -1,0 +1,126 @@
+//! `gt data bench`: how fast a data set comes, and how well it is mixed.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use gt_data::{
+    BatchSpec, Cut, Elem, Kind, OrderSpec, Position, ReportSpec, Run, RunSpec, Shuffle, Source, shuffle_report,
+};
+use gt_ir::DType;
+
+use super::Input;
+use crate::{size, table};
+
+/// Measure how fast a data set comes and how well it is mixed, for kinds of shuffle and numbers of threads
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    input: Input,
+    /// Kinds of shuffle
+    #[arg(long, value_delimiter = ',', default_value = "off,pool")]
+    shuffle: Vec<ShuffleKind>,
+    /// Threads beside the main one
+    #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
+    num_workers: Vec<usize>,
+    /// Samples in a batch
+    #[arg(long, default_value_t = 256)]
+    batch_size: usize,
+    /// Blocks that are mixed at a time
+    #[arg(long, default_value_t = 128)]
+    pool: usize,
+    /// What blocks and batches may take
+    #[arg(long, default_value = "2GiB", value_parser = size::parse)]
+    memory_budget: u64,
+    /// How long each is measured at most; an epoch is enough
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ShuffleKind {
+    Off,
+    Files,
+    Pool,
+    Full,
+}
+
+impl ShuffleKind {
+    fn shuffle(self, pool: usize) -> Shuffle {
+        match self {
+            ShuffleKind::Off => Shuffle::Off,
+            ShuffleKind::Files => Shuffle::Pool { blocks: 1, lanes: 1 },
+            ShuffleKind::Pool => Shuffle::Pool { blocks: pool, lanes: 16 },
+            ShuffleKind::Full => Shuffle::Full,
+        }
+    }
+}
+
+struct Measured {
+    samples_per_s: f64,
+    first_s: f64,
+    peak_bytes: u64,
+}
+
+fn measure(source: &Arc<dyn Source>, args: &BenchArgs, shuffle: Shuffle, threads: usize) -> anyhow::Result<Measured> {
+    let mut batch = BatchSpec::plain(source.fields());
+    for output in &mut batch.outputs {
+        let field = &source.fields()[output.field];
+        if !matches!(field.kind, Kind::Text { .. }) && field.elem != Elem::F64 {
+            output.dtype = DType::F32;
+        }
+    }
+    let spec = RunSpec {
+        order: OrderSpec { seed: 0, shuffle },
+        epoch: 0,
+        start: Position::default(),
+        cut: Cut::every(args.batch_size),
+        batch,
+        threads,
+        prefetch: 2 * threads.max(1),
+        memory_budget: args.memory_budget,
+        skip_errors: args.input.skip_errors,
+    };
+    let stop = super::stop()?;
+    let begun = Instant::now();
+    let mut run = Run::start(source.clone(), spec)?;
+    let (mut samples, mut first_s) = (0, 0.0);
+    while let Some((batch, _)) = run.next(&stop)? {
+        if samples == 0 {
+            first_s = begun.elapsed().as_secs_f64();
+        }
+        samples += batch.samples;
+        if begun.elapsed() > Duration::from_secs_f64(args.seconds) {
+            break;
+        }
+    }
+    let took = begun.elapsed().as_secs_f64();
+    Ok(Measured { samples_per_s: samples as f64 / took, first_s, peak_bytes: run.stats().peak_bytes })
+}
+
+pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let source = args.input.open()?;
+    let lens: Vec<u32> = source.blocks().iter().map(|b| b.samples).collect();
+    let mut rows = Vec::new();
+    for kind in &args.shuffle {
+        let shuffle = kind.shuffle(args.pool);
+        let order = OrderSpec { seed: 0, shuffle };
+        let spec = ReportSpec { order, epoch: 0, batch_size: args.batch_size, correlation: 0.01 };
+        let report = shuffle_report(&spec, &lens, None);
+        for &threads in &args.num_workers {
+            let m = measure(&source, args, shuffle, threads)?;
+            rows.push(vec![
+                format!("{kind:?}").to_lowercase(),
+                threads.to_string(),
+                format!("{:.0}", m.samples_per_s),
+                format!("{:.3}", m.first_s),
+                size::show(m.peak_bytes),
+                format!("{:.3}", report.whole.design_effect),
+            ]);
+        }
+    }
+    let titles = ["SHUFFLE", "NUM_WORKERS", "SAMPLES/S", "FIRST BATCH (S)", "MEMORY", "DESIGN EFFECT AT 0.01"];
+    table::write(out, &titles, &rows)?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! `gt data`: a group of commands over data sets in files, one file each.
+
+mod bench;
+mod cache;
+mod index;
+mod shuffle;
+mod steps;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use gt_data::{ParquetOptions, Source};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Look at, rewrite and measure data sets in files.
+#[derive(Args, Debug)]
+pub(crate) struct DataArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Index(index::IndexArgs),
+    Shuffle(shuffle::ShuffleArgs),
+    Cache(cache::CacheArgs),
+    Bench(bench::BenchArgs),
+}
+
+/// Which data set.
+#[derive(Args, Debug)]
+pub(crate) struct Input {
+    /// Files, folders, or patterns such as 'train/*.parquet'
+    #[arg(required = true)]
+    files: Vec<String>,
+    /// Columns to read, with commas between them; all by default
+    #[arg(long, value_delimiter = ',')]
+    columns: Option<Vec<String>>,
+    /// Leave out files that cannot be read
+    #[arg(long)]
+    skip_errors: bool,
+}
+
+impl Input {
+    fn open(&self) -> anyhow::Result<Arc<dyn Source>> {
+        let options = ParquetOptions {
+            columns: self.columns.clone(),
+            skip_errors: self.skip_errors,
+            ..ParquetOptions::default()
+        };
+        let source = gt_data::open(&self.files, &options)?;
+        for (_, why) in source.left_out() {
+            eprintln!("gt: left out {why}");
+        }
+        Ok(source)
+    }
+}
+
+/// What says that Ctrl-C was pressed, so that a command can end without leaving anything half-written.
+fn stop() -> anyhow::Result<impl Fn() -> bool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, flag.clone()).context("signals")?;
+    }
+    Ok(move || flag.load(Ordering::Relaxed))
+}
+
+pub(crate) fn run(args: DataArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    match args.what {
+        What::Index(args) => index::run(&args, out),
+        What::Shuffle(args) => shuffle::run(&args, out),
+        What::Cache(args) => cache::run(&args, out),
+        What::Bench(args) => bench::run(&args, out),
+    }
+}

@@ -1,0 +1,52 @@
+//! `gt data shuffle`: a data set written anew in random order.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use gt_data::{ShuffleFiles, shuffle_files};
+
+use super::Input;
+use crate::size;
+
+/// Write a data set anew in random order, as Parquet files; memory stays within a budget
+#[derive(Args, Debug)]
+pub(crate) struct ShuffleArgs {
+    #[command(flatten)]
+    input: Input,
+    /// The folder the new files go to
+    output: PathBuf,
+    /// How many files; as many as there are now by default
+    #[arg(long = "files", value_name = "N", conflicts_with = "rows_per_file")]
+    files_out: Option<u64>,
+    /// Samples in a file
+    #[arg(long)]
+    rows_per_file: Option<u64>,
+    /// Samples in a row group
+    #[arg(long, default_value_t = 4096)]
+    rows_per_group: usize,
+    /// Which order
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What decoded data may take
+    #[arg(long, default_value = "2GiB", value_parser = size::parse)]
+    memory_budget: u64,
+}
+
+pub(crate) fn run(args: &ShuffleArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let source = args.input.open()?;
+    let samples: u64 = source.blocks().iter().map(|b| b.samples as u64).sum();
+    let mut files: Vec<u32> = source.blocks().iter().map(|b| b.file).collect();
+    files.sort_unstable();
+    files.dedup();
+    let files = args.files_out.unwrap_or(files.len() as u64).max(1);
+    let how = ShuffleFiles {
+        rows_per_file: args.rows_per_file.unwrap_or_else(|| samples.div_ceil(files)).max(1),
+        rows_per_group: args.rows_per_group,
+        seed: args.seed,
+        memory_budget: args.memory_budget,
+    };
+    let written = shuffle_files(&source, &args.output, &how, &super::stop()?)?;
+    writeln!(out, "{samples} samples in {} files in {}", written.len(), args.output.display())?;
+    Ok(())
+}

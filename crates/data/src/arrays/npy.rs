@@ -1,0 +1,185 @@
+//! NumPy's `.npy` files.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::{ArrayColumn, ArraySource, Files, Part, Spread};
+use crate::error::{DataError, Result};
+use crate::field::{Elem, Field, Kind};
+use crate::files;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// Longer headers are not NumPy's.
+const MAX_HEADER_BYTES: usize = 1 << 20;
+
+/// What a file says of its array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NpyHeader {
+    /// The type of its numbers.
+    pub elem: Elem,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Where the numbers begin.
+    pub at_bytes: u64,
+}
+
+impl NpyHeader {
+    /// Reads and checks the header of a file.
+    ///
+    /// # Errors
+    /// When the file is not an array of numbers in row-major order, or is shorter than it says.
+    pub fn read(path: &Path) -> Result<NpyHeader> {
+        let mut file = std::fs::File::open(path).map_err(|e| DataError::io(path, &e))?;
+        let len_bytes = file.metadata().map_err(|e| DataError::io(path, &e))?.len();
+        let mut head = [0; 8];
+        let short = |e: std::io::Error| DataError::io(path, &e);
+        file.read_exact(&mut head).map_err(short)?;
+        if &head[..6] != MAGIC {
+            return Err(DataError::corrupt(path, "it does not begin as an .npy file does"));
+        }
+        let (text_len, before) = if head[6] == 1 {
+            let mut len = [0; 2];
+            file.read_exact(&mut len).map_err(short)?;
+            (u16::from_le_bytes(len) as usize, 10)
+        } else {
+            let mut len = [0; 4];
+            file.read_exact(&mut len).map_err(short)?;
+            (u32::from_le_bytes(len) as usize, 12)
+        };
+        if text_len > MAX_HEADER_BYTES {
+            return Err(DataError::corrupt(path, format!("it claims a header of {text_len} bytes")));
+        }
+        let mut text = vec![0; text_len];
+        file.read_exact(&mut text).map_err(short)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let (elem, shape) = parse(&text).map_err(|why| DataError::unsupported(path, why))?;
+        let at_bytes = before + text_len as u64;
+        let count = shape.iter().try_fold(elem.size(), |n, &d| n.checked_mul(d));
+        match count {
+            Some(count) if count as u64 <= len_bytes - at_bytes => Ok(NpyHeader { elem, shape, at_bytes }),
+            _ => Err(DataError::corrupt(path, format!("it ends before its array of shape {shape:?} does"))),
+        }
+    }
+}
+
+/// Type and shape from the header's Python dict.
+fn parse(text: &str) -> std::result::Result<(Elem, Vec<usize>), String> {
+    let after = |key: &str| text.find(key).map(|at| text[at + key.len()..].trim_start_matches([' ', ':']));
+    let wrong = || format!("its header is not one that GT reads: {}", text.trim());
+    let descr = after("'descr'").ok_or_else(wrong)?;
+    let descr = descr.strip_prefix('\'').and_then(|d| d.split('\'').next()).ok_or_else(wrong)?;
+    if after("'fortran_order'").ok_or_else(wrong)?.starts_with("True") {
+        return Err("its array is in column-major order; save it with np.ascontiguousarray".into());
+    }
+    let elem = match descr {
+        "|b1" => Elem::Bool,
+        "|u1" => Elem::U8,
+        "|i1" => Elem::I8,
+        "<u2" => Elem::U16,
+        "<i2" => Elem::I16,
+        "<u4" => Elem::U32,
+        "<i4" => Elem::I32,
+        "<u8" => Elem::U64,
+        "<i8" => Elem::I64,
+        "<f2" => Elem::F16,
+        "<f4" => Elem::F32,
+        "<f8" => Elem::F64,
+        other => return Err(format!("its numbers are of type {other:?}, which GT does not read")),
+    };
+    let shape = after("'shape'").and_then(|s| s.strip_prefix('(')).and_then(|s| s.split(')').next()).ok_or_else(wrong)?;
+    let shape: std::result::Result<Vec<usize>, _> =
+        shape.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::parse).collect();
+    Ok((elem, shape.map_err(|_| wrong())?))
+}
+
+/// The header of an array of this type and shape, as NumPy writes it.
+pub fn write_npy_header(elem: Elem, shape: &[usize]) -> Vec<u8> {
+    let descr = match elem {
+        Elem::Bool => "|b1",
+        Elem::U8 => "|u1",
+        Elem::I8 => "|i1",
+        Elem::U16 | Elem::BF16 => "<u2",
+        Elem::I16 => "<i2",
+        Elem::U32 => "<u4",
+        Elem::I32 => "<i4",
+        Elem::U64 => "<u8",
+        Elem::I64 => "<i8",
+        Elem::F16 => "<f2",
+        Elem::F32 => "<f4",
+        Elem::F64 => "<f8",
+    };
+    let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}", dims.trim_end());
+    // Numbers begin at a multiple of 64, with room for a first dimension that is written when it is known.
+    let len = (10 + text.len() + 21).next_multiple_of(64) - 10;
+    text.push_str(&" ".repeat(len - text.len() - 1));
+    text.push('\n');
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&[1, 0]);
+    out.extend_from_slice(&(len as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    out
+}
+
+/// Columns of one or more files each, one after another.
+///
+/// # Errors
+/// When a file cannot be read, or files of a column do not fit together.
+pub fn open_npy(columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<ArraySource> {
+    let (mut files, mut left_out, mut out) = (Files::default(), Vec::new(), Vec::new());
+    // Left out, a file of one column would shift its samples against the other columns'.
+    let skip_errors = skip_errors && columns.len() == 1;
+    for (name, patterns) in columns {
+        let mut found: Option<(Field, Spread)> = None;
+        for path in files::expand(patterns, &[".npy"])? {
+            let header = match NpyHeader::read(&path) {
+                Ok(header) => header,
+                Err(e) if skip_errors && e.is_of_one_file() => {
+                    left_out.push((path.display().to_string(), e.to_string()));
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            let Some((&rows, item)) = header.shape.split_first() else {
+                return Err(DataError::unsupported(&path, "its array has no first axis to take samples from"));
+            };
+            let field = Field { name: name.clone(), elem: header.elem, kind: Kind::Fixed, item: item.to_vec() };
+            let row_bytes = (field.width() * field.elem.size()) as u64;
+            let (first, spread) = found.get_or_insert_with(|| (field.clone(), Spread { parts: vec![], row_bytes }));
+            if *first != field {
+                let why = format!("its samples are {field}, and {first} in the files before it");
+                return Err(DataError::schema(&path, why));
+            }
+            let file = files.add(&path)?;
+            spread.parts.push(Part { file, at_bytes: header.at_bytes, rows: rows as u64 });
+        }
+        let Some((field, values)) = found else {
+            return Err(DataError::Argument(format!("no file of column {name:?} is left")));
+        };
+        out.push(ArrayColumn { field, values, offsets: None });
+    }
+    ArraySource::new(files, out, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.npy");
+        for elem in Elem::ALL.into_iter().filter(|&e| e != Elem::BF16) {
+            for shape in [vec![3], vec![2, 3], vec![1, 2, 3]] {
+                let mut bytes = write_npy_header(elem, &shape);
+                let at_bytes = bytes.len() as u64;
+                assert_eq!(at_bytes % 64, 0);
+                bytes.extend(vec![0; elem.size() * shape.iter().product::<usize>()]);
+                std::fs::write(&path, &bytes).unwrap();
+                assert_eq!(NpyHeader::read(&path).unwrap(), NpyHeader { elem, shape, at_bytes });
+                std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+                assert!(NpyHeader::read(&path).unwrap_err().to_string().contains("x.npy"));
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Numbers from one type to another, a run at a time.
+
+use gt_ir::DType;
+use half::{bf16, f16};
+
+use crate::field::Elem;
+
+/// How a stored number is read: as itself, or as the next type that computes.
+trait Stored {
+    type Wide: Copy;
+    const SIZE: usize;
+    fn read(bytes: &[u8]) -> Self::Wide;
+}
+
+/// How a number is written as a dtype's element. Out of range it goes as Rust's `as` does: floats saturate, integers wrap.
+trait Element<W> {
+    const SIZE: usize;
+    fn write(value: W, out: &mut [u8]);
+}
+
+struct Flag;
+
+macro_rules! stored {
+    ($($ty:ty),*) => {$(
+        impl Stored for $ty {
+            type Wide = $ty;
+            const SIZE: usize = size_of::<$ty>();
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> $ty {
+                <$ty>::from_le_bytes(bytes.try_into().expect("a chunk of one number"))
+            }
+        }
+        impl Element<$ty> for Flag {
+            const SIZE: usize = 1;
+            #[inline(always)]
+            fn write(value: $ty, out: &mut [u8]) {
+                out[0] = (value != 0 as $ty) as u8;
+            }
+        }
+        elements!($ty => u8, i8, i32, i64, f32, f64);
+        impl Element<$ty> for f16 {
+            const SIZE: usize = 2;
+            #[inline(always)]
+            fn write(value: $ty, out: &mut [u8]) {
+                out.copy_from_slice(&f16::from_f64(value as f64).to_le_bytes());
+            }
+        }
+        impl Element<$ty> for bf16 {
+            const SIZE: usize = 2;
+            #[inline(always)]
+            fn write(value: $ty, out: &mut [u8]) {
+                out.copy_from_slice(&bf16::from_f64(value as f64).to_le_bytes());
+            }
+        }
+    )*};
+}
+
+macro_rules! elements {
+    ($from:ty => $($to:ty),*) => {$(
+        impl Element<$from> for $to {
+            const SIZE: usize = size_of::<$to>();
+            #[inline(always)]
+            fn write(value: $from, out: &mut [u8]) {
+                out.copy_from_slice(&(value as $to).to_le_bytes());
+            }
+        }
+    )*};
+}
+
+stored!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+
+macro_rules! stored_halves {
+    ($($ty:ty),*) => {$(
+        impl Stored for $ty {
+            type Wide = f32;
+            const SIZE: usize = 2;
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> f32 {
+                <$ty>::from_le_bytes(bytes.try_into().expect("a chunk of one number")).to_f32()
+            }
+        }
+    )*};
+}
+
+stored_halves!(f16, bf16);
+
+fn run<S: Stored, D: Element<S::Wide>>(from: &[u8], to: &mut [u8]) {
+    for (from, to) in from.chunks_exact(S::SIZE).zip(to.chunks_exact_mut(D::SIZE)) {
+        D::write(S::read(from), to);
+    }
+}
+
+fn copy(from: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(from);
+}
+
+/// Casts a run of stored numbers into a run of elements; both have the same number of them.
+pub(crate) type Cast = fn(&[u8], &mut [u8]);
+
+fn to_dtype<S: Stored>(to: DType) -> Cast
+where
+    Flag: Element<S::Wide>,
+    u8: Element<S::Wide>,
+    i8: Element<S::Wide>,
+    i32: Element<S::Wide>,
+    i64: Element<S::Wide>,
+    f16: Element<S::Wide>,
+    bf16: Element<S::Wide>,
+    f32: Element<S::Wide>,
+    f64: Element<S::Wide>,
+{
+    match to {
+        DType::Bool => run::<S, Flag>,
+        DType::U8 => run::<S, u8>,
+        DType::I8 => run::<S, i8>,
+        DType::I32 => run::<S, i32>,
+        DType::I64 => run::<S, i64>,
+        DType::F16 => run::<S, f16>,
+        DType::BF16 => run::<S, bf16>,
+        DType::F32 => run::<S, f32>,
+        DType::F64 => run::<S, f64>,
+    }
+}
+
+/// The function that casts.
+pub(crate) fn cast(from: Elem, to: DType) -> Cast {
+    // A stored bool is 0 or 1 already; any other type that is the same on both sides is copied.
+    if from == Elem::of(to) {
+        return copy;
+    }
+    match from {
+        Elem::Bool | Elem::U8 => to_dtype::<u8>(to),
+        Elem::I8 => to_dtype::<i8>(to),
+        Elem::U16 => to_dtype::<u16>(to),
+        Elem::I16 => to_dtype::<i16>(to),
+        Elem::U32 => to_dtype::<u32>(to),
+        Elem::I32 => to_dtype::<i32>(to),
+        Elem::U64 => to_dtype::<u64>(to),
+        Elem::I64 => to_dtype::<i64>(to),
+        Elem::F16 => to_dtype::<f16>(to),
+        Elem::BF16 => to_dtype::<bf16>(to),
+        Elem::F32 => to_dtype::<f32>(to),
+        Elem::F64 => to_dtype::<f64>(to),
+    }
+}
+
+/// A number as it is stored, in the first bytes.
+pub(crate) fn number_bytes(elem: Elem, value: f64) -> [u8; 8] {
+    let mut out = [0; 8];
+    match elem {
+        Elem::Bool => out[0] = (value != 0.0) as u8,
+        Elem::U8 => out[0] = value as u8,
+        Elem::I8 => out[0] = value as i8 as u8,
+        Elem::U16 => out[..2].copy_from_slice(&(value as u16).to_le_bytes()),
+        Elem::I16 => out[..2].copy_from_slice(&(value as i16).to_le_bytes()),
+        Elem::F16 => out[..2].copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+        Elem::BF16 => out[..2].copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        Elem::U32 => out[..4].copy_from_slice(&(value as u32).to_le_bytes()),
+        Elem::I32 => out[..4].copy_from_slice(&(value as i32).to_le_bytes()),
+        Elem::F32 => out[..4].copy_from_slice(&(value as f32).to_le_bytes()),
+        Elem::U64 => out.copy_from_slice(&(value as u64).to_le_bytes()),
+        Elem::I64 => out.copy_from_slice(&(value as i64).to_le_bytes()),
+        Elem::F64 => out.copy_from_slice(&value.to_le_bytes()),
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_casts_to_every_dtype() {
+        for from in Elem::ALL {
+            for to in DType::ALL {
+                for value in [0.0, 1.0, 3.0, 100.0] {
+                    let value = if from == Elem::Bool { f64::from(value != 0.0) } else { value };
+                    let stored = number_bytes(from, value);
+                    let mut out = vec![0xAA; 2 * to.size()];
+                    let two = [&stored[..from.size()], &stored[..from.size()]].concat();
+                    cast(from, to)(&two, &mut out);
+                    let expected = number_bytes(Elem::of(to), value);
+                    assert_eq!(&out[..to.size()], &expected[..to.size()], "{from:?} to {to:?}");
+                    assert_eq!(&out[to.size()..], &expected[..to.size()], "{from:?} to {to:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_below_zero_stay_below_zero() {
+        for from in [Elem::I8, Elem::I16, Elem::I32, Elem::I64, Elem::F16, Elem::BF16, Elem::F32, Elem::F64] {
+            let mut out = [0; 4];
+            cast(from, DType::F32)(&number_bytes(from, -3.0)[..from.size()], &mut out);
+            assert_eq!(f32::from_le_bytes(out), -3.0, "{from:?}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a batch is made of.
+
+use gt_ir::DType;
+
+use crate::error::{DataError, Result};
+use crate::field::{Field, Kind};
+
+/// One step of a column's expression, on every number of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Step {
+    Add(f64),
+    Mul(f64),
+    Div(f64),
+    Pow(f64),
+    Clip(f64, f64),
+    Log,
+    Log1p,
+    Log10,
+    Exp,
+    Sqrt,
+    Abs,
+    Sin,
+    Cos,
+    Tanh,
+    Floor,
+    Round,
+}
+
+impl Step {
+    /// Applies the step to one number.
+    #[inline]
+    pub fn apply(self, x: f64) -> f64 {
+        match self {
+            Step::Add(c) => x + c,
+            Step::Mul(c) => x * c,
+            Step::Div(c) => x / c,
+            Step::Pow(c) => x.powf(c),
+            Step::Clip(low, high) => x.max(low).min(high),
+            Step::Log => x.ln(),
+            Step::Log1p => x.ln_1p(),
+            Step::Log10 => x.log10(),
+            Step::Exp => x.exp(),
+            Step::Sqrt => x.sqrt(),
+            Step::Abs => x.abs(),
+            Step::Sin => x.sin(),
+            Step::Cos => x.cos(),
+            Step::Tanh => x.tanh(),
+            Step::Floor => x.floor(),
+            Step::Round => x.round_ties_even(),
+        }
+    }
+}
+
+/// One entry of a batch: a column, perhaps changed.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its name in the batch.
+    pub name: String,
+    /// Which field of the source it comes from.
+    pub field: usize,
+    /// The dtype of the tensor. Text has none.
+    pub dtype: DType,
+    /// What happens to every number, in order.
+    pub steps: Vec<Step>,
+    /// Items a sample has at most.
+    pub max_len: Option<usize>,
+    /// What fills the rest of a row.
+    pub pad_value: f64,
+    /// Rows are as long as the next multiple of this.
+    pub multiple: usize,
+}
+
+impl Output {
+    /// A column as it is.
+    pub fn plain(field: usize, of: &Field) -> Output {
+        let dtype = of.elem.dtype();
+        Output { name: of.name.clone(), field, dtype, steps: vec![], max_len: None, pad_value: 0.0, multiple: 1 }
+    }
+}
+
+/// How samples of different lengths become one tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collate {
+    /// Rows as long as the longest, with `lengths` and `mask`.
+    Padded,
+    /// One after another, with `cu_seqlens`.
+    Packed,
+}
+
+/// What happens to a sample that is longer than `max_len`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outliers {
+    /// Its first items are kept.
+    Truncate,
+    /// Random ones are kept, in order: the same ones in every epoch and for every column.
+    Subsample,
+}
+
+/// What a batch is made of.
+#[derive(Clone, Debug)]
+pub struct BatchSpec {
+    /// Its entries.
+    pub outputs: Vec<Output>,
+    /// How different lengths become one tensor.
+    pub collate: Collate,
+    /// Whether each ragged column has its own lengths, under its own name. Otherwise they must agree.
+    pub lengths_each: bool,
+    /// What happens to long samples.
+    pub outliers: Outliers,
+    /// Whether `sample_id` is one of the entries.
+    pub sample_ids: bool,
+    /// Keys the choice of [`Outliers::Subsample`].
+    pub seed: u64,
+}
+
+impl BatchSpec {
+    /// Every field as it is, padded.
+    pub fn plain(fields: &[Field]) -> BatchSpec {
+        BatchSpec {
+            outputs: fields.iter().enumerate().map(|(i, f)| Output::plain(i, f)).collect(),
+            collate: Collate::Padded,
+            lengths_each: false,
+            outliers: Outliers::Truncate,
+            sample_ids: false,
+            seed: 0,
+        }
+    }
+
+    /// Whether the entries can be made of these fields.
+    ///
+    /// # Errors
+    /// What is wrong with which of them.
+    pub fn check(&self, fields: &[Field]) -> Result<()> {
+        let wrong = |why: String| Err(DataError::Argument(why));
+        if self.outputs.is_empty() {
+            return wrong("a batch needs at least one column".into());
+        }
+        let mut names: Vec<String> = self.outputs.iter().map(|o| o.name.clone()).collect();
+        names.extend(self.made_names(fields));
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+            return wrong(format!("two entries of a batch would be called {:?}", twice[0]));
+        }
+        let mut max_lens = Vec::new();
+        for output in &self.outputs {
+            let Some(field) = fields.get(output.field) else {
+                return wrong(format!("{:?} comes from a column that is not there", output.name));
+            };
+            let text = matches!(field.kind, Kind::Text { .. });
+            if text && !output.steps.is_empty() {
+                return wrong(format!("column {:?} holds {field}, and expressions need numbers", field.name));
+            }
+            if output.multiple == 0 || output.max_len == Some(0) {
+                return wrong(format!("max_len and pad_to_multiple_of of {:?} must be at least 1", output.name));
+            }
+            if field.kind == Kind::Ragged {
+                max_lens.push(output.max_len);
+            }
+        }
+        if !self.lengths_each && max_lens.windows(2).any(|w| w[0] != w[1]) {
+            return wrong("columns with different max_len need ragged=\"each\", as their lengths differ".into());
+        }
+        Ok(())
+    }
+
+    /// How many items of a sample count towards a batch: those of the first ragged column.
+    pub(crate) fn sample_len(&self, fields: &[Field], block: &crate::block::Block, row: u32) -> usize {
+        let ragged = self.outputs.iter().find(|o| fields[o.field].kind == Kind::Ragged);
+        ragged.map_or(1, |o| {
+            let len = block.columns[o.field].items(row).len();
+            o.max_len.map_or(len, |max| len.min(max))
+        })
+    }
+
+    /// Names of the entries that are made beside the columns.
+    fn made_names(&self, fields: &[Field]) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for prefix in self.length_prefixes(fields) {
+            match self.collate {
+                Collate::Padded => names.extend([format!("{prefix}lengths"), format!("{prefix}mask")]),
+                Collate::Packed => names.push(format!("{prefix}cu_seqlens")),
+            }
+        }
+        if self.sample_ids {
+            names.push("sample_id".into());
+        }
+        names
+    }
+
+    /// What the names of lengths begin with: nothing, or the name of each ragged column.
+    fn length_prefixes(&self, fields: &[Field]) -> Vec<String> {
+        let ragged = |o: &&Output| fields.get(o.field).is_some_and(|f| f.kind == Kind::Ragged);
+        let columns = self.outputs.iter().filter(ragged);
+        match self.lengths_each {
+            true => columns.map(|o| format!("{}_", o.name)).collect(),
+            false => columns.take(1).map(|_| String::new()).collect(),
+        }
+    }
+}

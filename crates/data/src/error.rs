@@ -1,0 +1,107 @@
+//! What can go wrong between a file and a batch, and whose fault it is.
+
+use std::io;
+use std::path::Path;
+
+/// A failure while data is opened, indexed, read or decoded. Those about a file name it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The user's: no such file, or no file fits the pattern.
+    #[error("{path}: no such file")]
+    Missing {
+        /// The file, or the pattern.
+        path: String,
+    },
+    /// The user's: the file may not be read.
+    #[error("{path}: permission denied")]
+    Denied {
+        /// The file.
+        path: String,
+    },
+    /// The system's: reading or writing failed.
+    #[error("{path}: {why}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        why: String,
+    },
+    /// The file's: its content is not what its format demands.
+    #[error("{path}: the file is corrupt or truncated: {why}")]
+    Corrupt {
+        /// The file.
+        path: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// The file's: its columns are not those of the first file, or of an earlier look at it.
+    #[error("{path}: {why}")]
+    Schema {
+        /// The file.
+        path: String,
+        /// What differs.
+        why: String,
+    },
+    /// The user's: a wrong argument.
+    #[error("{0}")]
+    Argument(String),
+    /// Nobody's: the format has it and GT does not read it.
+    #[error("{path}: {why}")]
+    Unsupported {
+        /// The file.
+        path: String,
+        /// What is not supported.
+        why: String,
+    },
+    /// The caller asked for the wait to end.
+    #[error("interrupted")]
+    Interrupted,
+    /// Ours.
+    #[error("internal error of gt.data: {0}")]
+    Internal(String),
+}
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, DataError>;
+
+impl DataError {
+    /// What the system said of a file.
+    pub fn io(path: &Path, error: &io::Error) -> DataError {
+        let path = path.display().to_string();
+        match error.kind() {
+            io::ErrorKind::NotFound => DataError::Missing { path },
+            io::ErrorKind::PermissionDenied => DataError::Denied { path },
+            io::ErrorKind::UnexpectedEof => DataError::Corrupt { path, why: "it ends too early".into() },
+            _ => DataError::Io { path, why: error.to_string() },
+        }
+    }
+
+    /// A file whose content is not what its format demands.
+    pub fn corrupt(path: &Path, why: impl std::fmt::Display) -> DataError {
+        DataError::Corrupt { path: path.display().to_string(), why: why.to_string() }
+    }
+
+    /// A file whose columns do not fit.
+    pub fn schema(path: &Path, why: impl std::fmt::Display) -> DataError {
+        DataError::Schema { path: path.display().to_string(), why: why.to_string() }
+    }
+
+    /// Something in a file that GT does not read.
+    pub fn unsupported(path: &Path, why: impl std::fmt::Display) -> DataError {
+        DataError::Unsupported { path: path.display().to_string(), why: why.to_string() }
+    }
+
+    /// Whether `on_error="skip"` may leave the file out: it is about one file, not about the call.
+    pub fn is_of_one_file(&self) -> bool {
+        match self {
+            DataError::Missing { .. }
+            | DataError::Denied { .. }
+            | DataError::Io { .. }
+            | DataError::Corrupt { .. }
+            | DataError::Schema { .. }
+            | DataError::Unsupported { .. } => true,
+            DataError::Argument(_) | DataError::Interrupted | DataError::Internal(_) => false,
+        }
+    }
+}

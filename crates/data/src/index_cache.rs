@@ -1,0 +1,65 @@
+//! What GT found out about files, kept between runs.
+//!
+//! CACHE-1: an entry is only a hint. One that is missing, unreadable or of another version is as if it were not there.
+//! CACHE-2: an entry is written beside its place and moved there, so that nobody ever reads half of one.
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::Fingerprint;
+
+/// Changes whenever what is stored changes its meaning.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Entry<T> {
+    version: u32,
+    content: T,
+}
+
+/// The folder: `GT_CACHE_DIR`, or `gt` in the user's cache folder. None where there is no home.
+pub fn dir() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("GT_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("gt")))
+        .or_else(|| set("HOME").map(|d| d.join(".cache").join("gt")))
+}
+
+/// The name of the entry for a set of files.
+pub(crate) fn key(kind: &str, paths: &[PathBuf]) -> String {
+    let mut print = Fingerprint::default();
+    for path in paths {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        print.eat(path.as_os_str().as_encoded_bytes());
+        print.eat(&[0]);
+    }
+    format!("index-{kind}-{:016x}.json", print.finish())
+}
+
+/// Reads an entry (CACHE-1).
+pub(crate) fn read<T: DeserializeOwned>(key: &str) -> Option<T> {
+    let bytes = std::fs::read(dir()?.join("data").join(key)).ok()?;
+    let entry: Entry<T> = serde_json::from_slice(&bytes).ok()?;
+    (entry.version == VERSION).then_some(entry.content)
+}
+
+/// Writes an entry. Where that is not possible the next run looks at the files again; that is all.
+pub(crate) fn write<T: Serialize>(key: &str, content: &T) {
+    let Some(dir) = dir().map(|d| d.join("data")) else { return };
+    let Ok(bytes) = serde_json::to_vec(&Entry { version: VERSION, content }) else { return };
+    if std::fs::create_dir_all(&dir).is_ok() {
+        let _ = replace(&dir.join(key), &bytes);
+    }
+}
+
+/// Puts bytes under a name, all or nothing (CACHE-2).
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let beside = path.with_extension(format!("{}.part", std::process::id()));
+    let done = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    done
+}

@@ -1,0 +1,330 @@
+//! JSON Lines: an object a line is a sample.
+//!
+//! JSONL-1: blocks are whole lines, found by one scan that is kept on disk; empty lines are no samples.
+//! JSONL-2: what a column holds is decided by the first lines of the first file; a line that does not fit is an error that
+//!          names it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use arrow_buffer::Buffer;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::batch::number_bytes;
+use crate::block::{Block, Column, Extents};
+use crate::error::{DataError, Result};
+use crate::field::{Elem, Field, Kind};
+use crate::files::{self, Stamp, in_parallel};
+use crate::fingerprint::Fingerprint;
+use crate::index_cache;
+use crate::parquet::{NullValue, ParquetOptions};
+use crate::source::{BlockInfo, LoadTimes, Source};
+
+/// About how many bytes of text a block has.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Lines that decide what columns hold.
+const LOOKED_AT: usize = 100;
+
+/// Lines of a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Lines {
+    at_bytes: u64,
+    len_bytes: u64,
+    /// Samples.
+    samples: u32,
+    /// The number of its first line, from one.
+    line: u64,
+}
+
+/// JSON Lines files as a source.
+#[derive(Debug)]
+pub struct JsonlSource {
+    files: Vec<(PathBuf, Stamp)>,
+    fields: Vec<Field>,
+    nulls: Vec<NullValue>,
+    blocks: Vec<BlockInfo>,
+    places: Vec<(Lines, u64)>,
+    left_out: Vec<(String, String)>,
+}
+
+fn scan(path: &Path) -> Result<(Stamp, Vec<Lines>)> {
+    let io = |e: std::io::Error| DataError::io(path, &e);
+    let file = File::open(path).map_err(io)?;
+    let stamp = Stamp::from_metadata(&file.metadata().map_err(io)?);
+    let mut reader = BufReader::with_capacity(1 << 18, file);
+    let (mut blocks, mut text) = (Vec::new(), Vec::new());
+    let (mut at, mut line) = (0, 1);
+    let mut now = Lines { at_bytes: 0, len_bytes: 0, samples: 0, line: 1 };
+    loop {
+        text.clear();
+        let read = reader.read_until(b'\n', &mut text).map_err(io)? as u64;
+        if read == 0 || now.len_bytes >= BLOCK_BYTES {
+            let next = Lines { at_bytes: at, len_bytes: 0, samples: 0, line };
+            let full = std::mem::replace(&mut now, next);
+            if full.samples > 0 {
+                blocks.push(full);
+            }
+        }
+        if read == 0 {
+            return Ok((stamp, blocks));
+        }
+        now.len_bytes += read;
+        now.samples += u32::from(!text.trim_ascii().is_empty());
+        at += read;
+        line += 1;
+    }
+}
+
+impl JsonlSource {
+    /// Opens the files that patterns mean.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or its first lines are no objects.
+    pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<JsonlSource> {
+        let paths = files::expand(patterns, &[".jsonl", ".ndjson", ".json"])?;
+        let key = index_cache::key("jsonl", &paths);
+        type Stored = Vec<(String, Stamp, Vec<Lines>)>;
+        let known: Stored =
+            (!options.no_index_cache).then(|| index_cache::read(&key)).flatten().unwrap_or_default();
+        let scanned = in_parallel(&paths, |i, path| match (known.get(i), Stamp::of(path)?) {
+            (Some((name, stamp, lines)), now) if Some(name.as_str()) == path.to_str() && *stamp == now => {
+                Ok((now, lines.clone()))
+            }
+            _ => scan(path),
+        });
+        let (mut files, mut left_out, mut keep) = (Vec::new(), Vec::new(), Stored::new());
+        let (mut blocks, mut places, mut next) = (Vec::new(), Vec::new(), 0);
+        let mut fields = None;
+        for (path, scanned) in paths.iter().zip(scanned) {
+            let looked = scanned.and_then(|found| match fields.is_some() || found.1.is_empty() {
+                true => Ok((found, None)),
+                false => infer(path, options.columns.as_deref()).map(|fields| (found, Some(fields))),
+            });
+            match looked {
+                Ok(((stamp, lines), inferred)) => {
+                    fields = fields.or(inferred);
+                    keep.push((path.display().to_string(), stamp.clone(), lines.clone()));
+                    for lines in lines {
+                        let file = files.len() as u32;
+                        blocks.push(BlockInfo { samples: lines.samples, memory_bytes: lines.len_bytes * 2, file });
+                        let samples = lines.samples as u64;
+                        places.push((lines, next));
+                        next += samples;
+                    }
+                    files.push((path.clone(), stamp));
+                }
+                Err(e) if options.skip_errors && e.is_of_one_file() => {
+                    left_out.push((path.display().to_string(), e.to_string()));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if !options.no_index_cache && left_out.is_empty() {
+            index_cache::write(&key, &keep);
+        }
+        let fields = fields.ok_or_else(|| DataError::Argument("the files have no samples".into()))?;
+        let nulls = fields.iter().map(|f| options.null_value(&f.name)).collect();
+        Ok(JsonlSource { files, fields, nulls, blocks, places, left_out })
+    }
+}
+
+/// What the columns hold, from the first lines (JSONL-2).
+fn infer(path: &Path, names: Option<&[String]>) -> Result<Vec<Field>> {
+    let reader = BufReader::new(File::open(path).map_err(|e| DataError::io(path, &e))?);
+    let mut fields: Vec<Field> = Vec::new();
+    for (number, text) in reader.lines().enumerate().take(LOOKED_AT) {
+        let text = text.map_err(|e| DataError::io(path, &e))?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let value: Value = serde_json::from_str(&text).map_err(|e| bad_line(path, number as u64 + 1, &e))?;
+        let Value::Object(object) = value else {
+            return Err(bad_line(path, number as u64 + 1, &"it is not an object"));
+        };
+        for (name, value) in &object {
+            if names.is_some_and(|names| !names.contains(name)) {
+                continue;
+            }
+            let Some(found) = field_of(name, value) else { continue };
+            match fields.iter_mut().find(|f| f.name == *name) {
+                None => fields.push(found),
+                Some(known) if known.elem != found.elem && known.kind == found.kind => known.elem = Elem::F64,
+                Some(_) => {}
+            }
+        }
+    }
+    if let Some(names) = names {
+        for name in names {
+            if !fields.iter().any(|f| f.name == *name) {
+                return Err(DataError::schema(path, format!("there is no column {name:?} in its first lines")));
+            }
+        }
+        fields.sort_by_key(|f| names.iter().position(|n| *n == f.name));
+    }
+    match fields.is_empty() {
+        true => Err(DataError::schema(path, "its first lines have no column that GT reads")),
+        false => Ok(fields),
+    }
+}
+
+fn bad_line(path: &Path, line: u64, why: &dyn std::fmt::Display) -> DataError {
+    DataError::corrupt(path, format!("line {line}: {why}"))
+}
+
+/// What a value looks like. Null and an empty list could be anything; objects are not read.
+fn field_of(name: &str, value: &Value) -> Option<Field> {
+    let made = |elem, kind, item| Some(Field { name: name.to_owned(), elem, kind, item });
+    match value {
+        Value::Bool(_) => made(Elem::Bool, Kind::Fixed, vec![]),
+        Value::Number(n) => made(if n.is_f64() { Elem::F64 } else { Elem::I64 }, Kind::Fixed, vec![]),
+        Value::String(_) => made(Elem::U8, Kind::Text { utf8: true }, vec![]),
+        Value::Array(items) => match items.first()? {
+            Value::Array(inner) => {
+                let all = items.iter().filter_map(Value::as_array).flatten();
+                let float = all.clone().any(|v| v.is_f64());
+                made(if float { Elem::F64 } else { Elem::I64 }, Kind::Ragged, vec![inner.len()])
+            }
+            Value::Bool(_) => made(Elem::Bool, Kind::Ragged, vec![]),
+            Value::Number(_) => {
+                let float = items.iter().any(|v| v.is_f64());
+                made(if float { Elem::F64 } else { Elem::I64 }, Kind::Ragged, vec![])
+            }
+            _ => None,
+        },
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+/// A column that is being filled.
+struct Filling<'a> {
+    field: &'a Field,
+    null: NullValue,
+    values: Vec<u8>,
+    offsets: Vec<u32>,
+    items: u32,
+}
+
+impl Filling<'_> {
+    fn number(&mut self, value: &Value) -> std::result::Result<(), String> {
+        let elem = self.field.elem;
+        let bytes = match (value, elem) {
+            (Value::Number(n), Elem::I64) if n.is_i64() => n.as_i64().unwrap_or(0).to_le_bytes(),
+            (Value::Number(n), Elem::F64) => number_bytes(elem, n.as_f64().unwrap_or(f64::NAN)),
+            (Value::Bool(b), Elem::Bool) => number_bytes(elem, f64::from(*b)),
+            (Value::Null, _) => match (self.null.0, elem) {
+                (Some(v), _) => number_bytes(elem, v),
+                (None, Elem::F64) => number_bytes(elem, f64::NAN),
+                (None, _) => return Err(format!("column {:?} is null; say what stands for that with null_value=", self.field.name)),
+            },
+            _ => return Err(format!("column {:?} is {value}, and was {} before", self.field.name, self.field)),
+        };
+        self.values.extend_from_slice(&bytes[..elem.size()]);
+        Ok(())
+    }
+
+    fn push(&mut self, value: &Value) -> std::result::Result<(), String> {
+        let field = self.field;
+        let wrong = || format!("column {:?} is not {field} as before", field.name);
+        match (self.field.kind, value) {
+            (Kind::Fixed, value) => self.number(value)?,
+            (Kind::Text { .. }, Value::String(text)) => {
+                self.values.extend_from_slice(text.as_bytes());
+                self.items += text.len() as u32;
+            }
+            (Kind::Text { .. } | Kind::Ragged, Value::Null) => {}
+            (Kind::Ragged, Value::Array(items)) => {
+                for item in items {
+                    match (&field.item[..], item) {
+                        ([], item) => self.number(item)?,
+                        ([n], Value::Array(inner)) if inner.len() == *n => {
+                            inner.iter().try_for_each(|v| self.number(v))?;
+                        }
+                        _ => return Err(wrong()),
+                    }
+                }
+                self.items += items.len() as u32;
+            }
+            _ => return Err(wrong()),
+        }
+        self.offsets.push(self.items);
+        Ok(())
+    }
+}
+
+impl Source for JsonlSource {
+    fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    fn blocks(&self) -> &[BlockInfo] {
+        &self.blocks
+    }
+
+    fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
+        let info = self.blocks[block as usize];
+        let (path, stamp) = &self.files[info.file as usize];
+        let lines = &self.places[block as usize].0;
+        let mut text = vec![0; lines.len_bytes as usize];
+        let read = || -> std::io::Result<Stamp> {
+            let mut file = File::open(path)?;
+            file.seek(SeekFrom::Start(lines.at_bytes))?;
+            file.read_exact(&mut text)?;
+            Ok(Stamp::from_metadata(&file.metadata()?))
+        };
+        if times.reading(read).map_err(|e| DataError::io(path, &e))? != *stamp {
+            return Err(DataError::schema(path, "the file changed after it was indexed; open the data set anew"));
+        }
+        times.read_bytes += lines.len_bytes;
+        let begun = std::time::Instant::now();
+        let mut filling: Vec<Filling<'_>> = self
+            .fields
+            .iter()
+            .zip(&self.nulls)
+            .map(|(field, &null)| Filling { field, null, values: Vec::new(), offsets: vec![0], items: 0 })
+            .collect();
+        let mut samples = 0;
+        for (number, line) in text.split(|&b| b == b'\n').enumerate() {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let number = lines.line + number as u64;
+            let object: serde_json::Map<String, Value> =
+                serde_json::from_slice(line).map_err(|e| bad_line(path, number, &e))?;
+            for column in &mut filling {
+                let value = object.get(&column.field.name).unwrap_or(&Value::Null);
+                column.push(value).map_err(|why| bad_line(path, number, &why))?;
+            }
+            samples += 1;
+        }
+        let columns = filling.into_iter().map(|f| {
+            let extents = match f.field.kind {
+                Kind::Fixed => Extents::One,
+                Kind::Ragged | Kind::Text { .. } => Extents::Offsets(f.offsets.into()),
+            };
+            Column::new(f.field, Buffer::from_vec(f.values), extents, samples)
+        });
+        let columns = columns.collect::<std::result::Result<_, _>>().map_err(|why| DataError::corrupt(path, why))?;
+        times.decode_s += begun.elapsed().as_secs_f64();
+        Ok(Block { columns, samples })
+    }
+
+    fn sample_id(&self, block: u32, row: u32) -> u64 {
+        self.places[block as usize].1 + row as u64
+    }
+
+    fn file(&self, file: u32) -> String {
+        self.files[file as usize].0.display().to_string()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        self.files.iter().for_each(|(path, stamp)| print.eat_file(path, stamp.len_bytes));
+        print.finish()
+    }
+
+    fn left_out(&self) -> &[(String, String)] {
+        &self.left_out
+    }
+}

@@ -1,0 +1,41 @@
+//! Data on disk to batches in memory: readers, shuffling, batching, prefetch.
+//!
+//! A [`Source`] is a data set as blocks of samples. An [`EpochOrder`] says which sample comes when. A [`Loader`] reads
+//! blocks ahead with its own threads and gathers batches in that order.
+
+mod arrays;
+mod arrow_file;
+mod batch;
+mod block;
+mod error;
+mod field;
+mod files;
+mod fingerprint;
+mod index_cache;
+mod jsonl;
+mod open;
+mod order;
+mod parquet;
+mod report;
+mod run;
+mod shuffle_files;
+mod source;
+mod tar_shards;
+
+pub use arrays::{ArraySource, NpyHeader, open_cached, open_npy, open_safetensors, write_cache, write_npy_header};
+pub use arrow_file::ArrowSource;
+pub use batch::{Batch, BatchSpec, Collate, Entry, Outliers, Output, Picked, Step, gather};
+pub use block::{Block, Column, Extents};
+pub use error::{DataError, Result};
+pub use field::{Elem, Field, Kind};
+pub use files::{Stamp, expand};
+pub use index_cache::dir as cache_dir;
+pub use jsonl::JsonlSource;
+pub use open::open;
+pub use order::{EpochOrder, OrderSpec, Place, Shuffle, Walk};
+pub use parquet::{EventSource, EventTable, NullValue, RangeEnd, ParquetOptions, ParquetSource, ParquetWriter};
+pub use report::{Mixing, ReportSpec, ShuffleReport, shuffle_report};
+pub use run::{Cut, Position, Run, RunSpec, Stats};
+pub use shuffle_files::{ShuffleFiles, shuffle_files};
+pub use source::{BlockInfo, LoadTimes, Source};
+pub use tar_shards::TarSource;

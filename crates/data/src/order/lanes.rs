@@ -1,0 +1,95 @@
+//! Lanes: who gets which block, where windows are cut, whose turn it is.
+
+use std::ops::Range;
+
+/// Deals blocks to lanes, in order, each to the lane that has the fewest samples so far. So lanes end within a block of
+/// each other, also where blocks differ in size.
+pub(super) fn deal(blocks: &[u32], lens: &[u32], lanes: usize) -> Vec<Vec<u32>> {
+    let mut dealt = vec![Vec::with_capacity(blocks.len() / lanes + 1); lanes];
+    let mut heap: std::collections::BinaryHeap<std::cmp::Reverse<(u64, usize)>> =
+        (0..lanes).map(|lane| std::cmp::Reverse((0, lane))).collect();
+    for &block in blocks {
+        let Some(std::cmp::Reverse((samples, lane))) = heap.pop() else { break };
+        dealt[lane].push(block);
+        heap.push(std::cmp::Reverse((samples + lens[block as usize] as u64, lane)));
+    }
+    dealt
+}
+
+/// Cuts a lane of `blocks` blocks into windows of `size`. The first window of a lane is shorter, the more so the lower its
+/// number: lanes refill one after another instead of all at once, so that the pool need not be held twice.
+pub(super) fn cut(blocks: usize, size: usize, lane: usize, lanes: usize) -> Vec<Range<usize>> {
+    let mut cuts = Vec::with_capacity(blocks / size + 2);
+    let mut at = 0;
+    let mut next = (size * (lane + 1)).div_ceil(lanes).max(1);
+    while at < blocks {
+        let end = (at + next).min(blocks);
+        cuts.push(at..end);
+        at = end;
+        next = size;
+    }
+    cuts
+}
+
+/// Whose turn it is: lanes give a sample each in turn, and one that has none left is passed over.
+#[derive(Debug)]
+pub(super) struct Turns {
+    /// Stretches during which the same lanes take part, in order.
+    phases: Vec<Phase>,
+    len: u64,
+    lanes: usize,
+}
+
+#[derive(Debug)]
+struct Phase {
+    /// The position of its first sample.
+    start: u64,
+    /// How many samples each of its lanes has given before.
+    round: u64,
+    lanes: Vec<u32>,
+}
+
+impl Turns {
+    pub(super) fn new(totals: &[u64]) -> Turns {
+        let mut ends: Vec<u64> = totals.iter().copied().filter(|&t| t > 0).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let (mut start, mut round, mut phases) = (0, 0, Vec::with_capacity(ends.len()));
+        for end in ends {
+            let lanes: Vec<u32> = (0..totals.len() as u32).filter(|&lane| totals[lane as usize] > round).collect();
+            let samples = (end - round) * lanes.len() as u64;
+            phases.push(Phase { start, round, lanes });
+            start += samples;
+            round = end;
+        }
+        Turns { phases, len: start, lanes: totals.len() }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// How many samples each lane has given before a position.
+    pub(super) fn given(&self, position: u64) -> Vec<u64> {
+        let mut given = vec![0; self.lanes];
+        for (i, phase) in self.phases.iter().enumerate() {
+            let end = self.phases.get(i + 1).map_or(self.len, |next| next.start);
+            let at = position.clamp(phase.start, end) - phase.start;
+            let (rounds, extra) = (at / phase.lanes.len() as u64, at % phase.lanes.len() as u64);
+            for (turn, &lane) in phase.lanes.iter().enumerate() {
+                given[lane as usize] += rounds + u64::from((turn as u64) < extra);
+            }
+        }
+        given
+    }
+
+    /// The lane of a position, and the sample's number in it.
+    pub(super) fn locate(&self, position: u64) -> Option<(usize, u64)> {
+        if position >= self.len {
+            return None;
+        }
+        let phase = &self.phases[self.phases.partition_point(|p| p.start <= position) - 1];
+        let (at, lanes) = (position - phase.start, phase.lanes.len() as u64);
+        Some((phase.lanes[(at % lanes) as usize] as usize, phase.round + at / lanes))
+    }
+}

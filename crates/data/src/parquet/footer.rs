@@ -1,0 +1,172 @@
+//! What a Parquet file's footer says, as far as GT needs it: this is what the index keeps.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DataError, Result};
+use crate::field::{Elem, Field, Kind};
+use crate::files::Stamp;
+use crate::parquet::schema;
+
+/// More rows than this in a row group are not meant.
+const MAX_GROUP_ROWS: u64 = 1 << 40;
+
+/// A row group, for every column of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub rows: u64,
+    /// Bytes that each column takes in memory once decoded.
+    pub memory_bytes: Vec<u64>,
+}
+
+/// A column's name and what it holds, or why GT does not read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FooterColumn {
+    pub name: String,
+    pub field: std::result::Result<Field, String>,
+}
+
+/// A file's footer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    pub columns: Arc<Vec<FooterColumn>>,
+    pub groups: Vec<Group>,
+    /// Whether the file says where its pages are, so that a part of a row group can be read alone.
+    pub paged: bool,
+}
+
+/// A file that is open, with its footer parsed.
+pub(crate) struct Opened {
+    pub file: File,
+    pub meta: ArrowReaderMetadata,
+}
+
+/// Opens a file and parses its footer; with its page index where asked for and there is one.
+pub(crate) fn open(path: &Path, page_index: bool) -> Result<(Opened, Stamp)> {
+    let file = File::open(path).map_err(|e| DataError::io(path, &e))?;
+    let stamp = Stamp::from_metadata(&file.metadata().map_err(|e| DataError::io(path, &e))?);
+    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(path, e);
+    let policy = if page_index { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+    let meta = ParquetMetaDataReader::new()
+        .with_offset_index_policy(policy)
+        .with_column_index_policy(PageIndexPolicy::Skip)
+        .parse_and_finish(&file)
+        .map_err(broken)?;
+    let meta = ArrowReaderMetadata::try_new(Arc::new(meta), ArrowReaderOptions::new()).map_err(broken)?;
+    Ok((Opened { file, meta }, stamp))
+}
+
+impl Footer {
+    /// Reads the footer of a file.
+    pub(crate) fn read(path: &Path) -> Result<(Footer, Stamp)> {
+        // A parser may panic over a footer that is damaged in a way its authors did not think of.
+        let read = std::panic::AssertUnwindSafe(|| {
+            let (opened, stamp) = open(path, false)?;
+            Ok((Footer::of(path, &opened.meta)?, stamp))
+        });
+        std::panic::catch_unwind(read).unwrap_or_else(|_| Err(DataError::corrupt(path, "its footer cannot be parsed")))
+    }
+
+    fn of(path: &Path, meta: &ArrowReaderMetadata) -> Result<Footer> {
+        let columns: Vec<FooterColumn> = meta
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| FooterColumn { name: f.name().clone(), field: schema::field(f.name(), f.data_type()) })
+            .collect();
+        let parquet = meta.metadata();
+        let rows = |rows: i64| match u64::try_from(rows) {
+            Ok(rows) if rows <= MAX_GROUP_ROWS => Ok(rows),
+            _ => Err(DataError::corrupt(path, format!("a row group claims {rows} rows"))),
+        };
+        let groups = (0..parquet.num_row_groups())
+            .map(|g| {
+                let group_rows = rows(parquet.row_group(g).num_rows())?;
+                Ok(Group { rows: group_rows, memory_bytes: memory_bytes(parquet, g, &columns, group_rows) })
+            })
+            .collect::<Result<_>>()?;
+        let paged = parquet.row_groups().iter().all(|g| g.columns().iter().all(|c| c.offset_index_offset().is_some()));
+        Ok(Footer { columns: Arc::new(columns), groups, paged })
+    }
+}
+
+/// What each column of a row group takes once decoded: exact for numbers, close for text.
+fn memory_bytes(meta: &ParquetMetaData, group: usize, columns: &[FooterColumn], rows: u64) -> Vec<u64> {
+    let mut out = vec![0u64; columns.len()];
+    let descr = meta.file_metadata().schema_descr();
+    for (leaf, chunk) in meta.row_group(group).columns().iter().enumerate() {
+        let Some(bytes) = out.get_mut(descr.get_column_root_idx(leaf)) else { continue };
+        let Some(column) = columns.get(descr.get_column_root_idx(leaf)) else { continue };
+        let values = u64::try_from(chunk.num_values()).unwrap_or(0);
+        let decoded = match &column.field {
+            Ok(Field { elem, kind: Kind::Fixed | Kind::Ragged, .. }) => values.saturating_mul(elem.size() as u64),
+            Ok(Field { kind: Kind::Text { .. }, .. }) | Err(_) => chunk
+                .unencoded_byte_array_data_bytes()
+                .and_then(|b| u64::try_from(b).ok())
+                .unwrap_or_else(|| u64::try_from(chunk.uncompressed_size()).unwrap_or(0)),
+        };
+        *bytes = bytes.saturating_add(decoded);
+        if matches!(&column.field, Ok(f) if f.kind != Kind::Fixed) {
+            *bytes = bytes.saturating_add(rows * 4);
+        }
+    }
+    out
+}
+
+/// A footer as the index cache keeps it: columns by the number of a schema that many files share.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StoredFooter {
+    pub schema: usize,
+    pub groups: Vec<Group>,
+    pub paged: bool,
+}
+
+/// A column as the index cache keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredColumn {
+    name: String,
+    /// The name of the element type; none where `why` says why the column is not read.
+    elem: Option<String>,
+    kind: u8,
+    item: Vec<usize>,
+    why: String,
+}
+
+impl StoredColumn {
+    pub(crate) fn of(column: &FooterColumn) -> StoredColumn {
+        let name = column.name.clone();
+        match &column.field {
+            Err(why) => StoredColumn { name, elem: None, kind: 0, item: vec![], why: why.clone() },
+            Ok(f) => {
+                let kind = match f.kind {
+                    Kind::Fixed => 0,
+                    Kind::Ragged => 1,
+                    Kind::Text { utf8: true } => 2,
+                    Kind::Text { utf8: false } => 3,
+                };
+                let elem = Some(f.elem.name().to_owned());
+                StoredColumn { name, elem, kind, item: f.item.clone(), why: String::new() }
+            }
+        }
+    }
+
+    /// The column, if the cache holds one.
+    pub(crate) fn column(&self) -> Option<FooterColumn> {
+        let name = self.name.clone();
+        let Some(elem) = &self.elem else { return Some(FooterColumn { name, field: Err(self.why.clone()) }) };
+        let elem = Elem::ALL.into_iter().find(|e| e.name() == elem)?;
+        let kind = match self.kind {
+            0 => Kind::Fixed,
+            1 => Kind::Ragged,
+            2 => Kind::Text { utf8: true },
+            3 => Kind::Text { utf8: false },
+            _ => return None,
+        };
+        Some(FooterColumn { name: name.clone(), field: Ok(Field { name, elem, kind, item: self.item.clone() }) })
+    }
+}

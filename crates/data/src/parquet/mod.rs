@@ -1,0 +1,17 @@
+//! Parquet: a sample is a row, or a range of rows that an event table names.
+
+mod arrays;
+mod events;
+mod footer;
+mod index;
+mod rows;
+mod schema;
+mod source;
+mod write;
+
+pub use arrays::NullValue;
+pub(crate) use arrays::Pieces;
+pub(crate) use schema::field;
+pub use events::{EventSource, EventTable, RangeEnd};
+pub use source::{ParquetOptions, ParquetSource};
+pub use write::ParquetWriter;

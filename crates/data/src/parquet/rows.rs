@@ -1,0 +1,127 @@
+//! Reads rows of a Parquet file: the bytes of the pages that are needed, then their columns.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use arrow_buffer::Buffer;
+use bytes::Bytes;
+use parquet::DecodeResult;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
+use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
+
+use crate::block::Extents;
+use crate::error::{DataError, Result};
+use crate::field::Field;
+use crate::parquet::arrays::{NullValue, Pieces};
+use crate::parquet::footer::Opened;
+use crate::source::LoadTimes;
+
+/// Ranges of a file that lie closer than this are read at once.
+const GAP_BYTES: u64 = 64 << 10;
+
+/// Rows decoded at once. Decoders reserve memory for as many, and a damaged footer may claim any number.
+const MAX_BATCH_ROWS: usize = 1 << 20;
+
+/// Reads `rows` of a file: values and extents of each field.
+pub(crate) fn read(
+    path: &Path,
+    opened: &Opened,
+    rows: Range<u64>,
+    fields: &[(Field, NullValue)],
+    times: &mut LoadTimes,
+) -> Result<Vec<(Buffer, Extents)>> {
+    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(path, e);
+    let start = std::time::Instant::now();
+    let read_before = times.read_s;
+    let mut pieces: Vec<Pieces> = fields.iter().map(|_| Pieces::default()).collect();
+    if let Some((groups, skip)) = groups_of(opened, &rows) {
+        let schema = opened.meta.schema();
+        let roots: Vec<usize> =
+            fields.iter().filter_map(|(f, _)| schema.fields().iter().position(|c| *c.name() == f.name)).collect();
+        let mask = ProjectionMask::roots(opened.meta.parquet_schema(), roots);
+        let wanted = (rows.end - rows.start) as usize;
+        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(opened.meta.clone())
+            .with_projection(mask)
+            .with_batch_size(wanted.clamp(1, MAX_BATCH_ROWS));
+        let held: u64 = groups.iter().map(|&g| group_rows(opened, g)).sum();
+        if held as usize != wanted {
+            let selected = vec![RowSelector::skip(skip as usize), RowSelector::select(wanted)];
+            builder = builder.with_row_selection(RowSelection::from(selected));
+        }
+        let mut decoder = builder.with_row_groups(groups).build().map_err(broken)?;
+        loop {
+            match decoder.try_decode().map_err(broken)? {
+                DecodeResult::NeedsData(ranges) => {
+                    let data = times
+                        .reading(|| read_ranges(&opened.file, &ranges))
+                        .map_err(|e| DataError::io(path, &e))?;
+                    times.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+                    decoder.push_ranges(ranges, data).map_err(broken)?;
+                }
+                DecodeResult::Data(batch) => {
+                    for (piece, (field, null)) in pieces.iter_mut().zip(fields) {
+                        let array = batch.column_by_name(&field.name).ok_or_else(|| {
+                            DataError::schema(path, format!("column {:?} is missing", field.name))
+                        })?;
+                        piece.push(field, array, *null).map_err(|why| DataError::schema(path, why))?;
+                    }
+                }
+                DecodeResult::Finished => break,
+            }
+        }
+    }
+    times.decode_s += start.elapsed().as_secs_f64() - (times.read_s - read_before);
+    Ok(pieces.into_iter().zip(fields).map(|(p, (field, _))| p.finish(field)).collect())
+}
+
+fn group_rows(opened: &Opened, group: usize) -> u64 {
+    u64::try_from(opened.meta.metadata().row_group(group).num_rows()).unwrap_or(0)
+}
+
+/// The row groups that hold rows, and how many rows of theirs come before. None where there are no rows to read.
+fn groups_of(opened: &Opened, rows: &Range<u64>) -> Option<(Vec<usize>, u64)> {
+    let (mut start, mut groups, mut skip) = (0, Vec::new(), 0);
+    for group in 0..opened.meta.metadata().num_row_groups() {
+        let end = start + group_rows(opened, group);
+        if start < rows.end && rows.start < end {
+            if groups.is_empty() {
+                skip = rows.start - start;
+            }
+            groups.push(group);
+        }
+        start = end;
+    }
+    (rows.start < rows.end && !groups.is_empty()).then_some((groups, skip))
+}
+
+/// Reads ranges of a file; those that lie close together with one call.
+fn read_ranges(file: &File, ranges: &[Range<u64>]) -> std::io::Result<Vec<Bytes>> {
+    let len_bytes = file.metadata()?.len();
+    if ranges.iter().any(|r| r.end > len_bytes || r.start > r.end) {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut order: Vec<usize> = (0..ranges.len()).collect();
+    order.sort_by_key(|&i| ranges[i].start);
+    let mut out = vec![Bytes::new(); ranges.len()];
+    let mut at = 0;
+    while at < order.len() {
+        let start = ranges[order[at]].start;
+        let mut end = ranges[order[at]].end;
+        let mut to = at + 1;
+        while to < order.len() && ranges[order[to]].start <= end + GAP_BYTES {
+            end = end.max(ranges[order[to]].end);
+            to += 1;
+        }
+        let mut bytes = vec![0; (end - start) as usize];
+        file.read_exact_at(&mut bytes, start)?;
+        let bytes = Bytes::from(bytes);
+        for &i in &order[at..to] {
+            out[i] = bytes.slice((ranges[i].start - start) as usize..(ranges[i].end - start) as usize);
+        }
+        at = to;
+    }
+    Ok(out)
+}

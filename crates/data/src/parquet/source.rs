@@ -1,0 +1,219 @@
+//! Parquet files as a source: row groups are blocks.
+//!
+//! PARQUET-1: a block is a row group, or part of one that would take too much memory at once.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+
+use crate::block::{Block, Column};
+use crate::error::{DataError, Result};
+use crate::field::Field;
+use crate::files::{self, Stamp};
+use crate::fingerprint::Fingerprint;
+use crate::parquet::arrays::NullValue;
+use crate::parquet::footer::{self, Opened};
+use crate::parquet::index::{Index, IndexedFile};
+use crate::parquet::rows;
+use crate::source::{BlockInfo, LoadTimes, Source};
+
+/// The largest block where pages can be read alone, and where reading part of a row group means reading all of it.
+const MAX_PAGED_BLOCK_BYTES: u64 = 32 << 20;
+const MAX_WHOLE_BLOCK_BYTES: u64 = 256 << 20;
+/// Parts of a row group at most: a footer may claim anything.
+const MAX_PARTS: u64 = 1 << 16;
+/// Footers that are kept parsed.
+const KEPT_FOOTERS: usize = 4096;
+
+/// What is read of Parquet files.
+#[derive(Clone, Debug, Default)]
+pub struct ParquetOptions {
+    /// Which columns; all that can be read where none are named.
+    pub columns: Option<Vec<String>>,
+    /// Leave out files that cannot be read instead of failing.
+    pub skip_errors: bool,
+    /// What stands for a null number, by column; the empty name is every other column.
+    pub null_values: Vec<(String, f64)>,
+    /// Look at every footer, and keep nothing between runs.
+    pub no_index_cache: bool,
+}
+
+impl ParquetOptions {
+    pub(crate) fn null_value(&self, column: &str) -> NullValue {
+        let named = |name: &str| self.null_values.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+        NullValue(named(column).or_else(|| named("")))
+    }
+}
+
+/// A block: rows of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct RowBlock {
+    pub file: u32,
+    pub rows: Range<u64>,
+}
+
+/// Parquet files that are open for reading by rows.
+#[derive(Debug)]
+pub(crate) struct RowReader {
+    pub files: Vec<(PathBuf, Stamp)>,
+    pub fields: Vec<(Field, NullValue)>,
+    pub left_out: Vec<(String, String)>,
+    footers: Mutex<HashMap<u32, ArrowReaderMetadata>>,
+}
+
+impl RowReader {
+    /// Opens files and divides them into blocks of rows, with what each takes in memory.
+    pub(crate) fn open(paths: &[PathBuf], options: &ParquetOptions) -> Result<(RowReader, Vec<(RowBlock, u64)>)> {
+        let mut index = Index::open(paths, options.skip_errors, !options.no_index_cache)?;
+        let fields = index.select(options.columns.as_deref(), options.skip_errors)?;
+        let mut blocks = Vec::new();
+        for (number, file) in index.files.iter().enumerate() {
+            divide(number as u32, file, &fields, &mut blocks);
+        }
+        let fields = fields.into_iter().map(|f| {
+            let null = options.null_value(&f.name);
+            (f, null)
+        });
+        let reader = RowReader {
+            fields: fields.collect(),
+            files: index.files.into_iter().map(|f| (f.path, f.stamp)).collect(),
+            left_out: index.left_out,
+            footers: Mutex::default(),
+        };
+        Ok((reader, blocks))
+    }
+
+    /// Reads rows: values and extents of each field.
+    pub(crate) fn read(
+        &self,
+        block: &RowBlock,
+        times: &mut LoadTimes,
+    ) -> Result<Vec<(arrow_buffer::Buffer, crate::block::Extents)>> {
+        let (path, stamp) = &self.files[block.file as usize];
+        let opened = times.reading(|| self.opened(block.file))?;
+        let now = opened.file.metadata().map_err(|e| DataError::io(path, &e))?;
+        if Stamp::from_metadata(&now) != *stamp {
+            return Err(DataError::schema(path, "the file changed after it was indexed; open the data set anew"));
+        }
+        rows::read(path, &opened, block.rows.clone(), &self.fields, times)
+    }
+
+    fn opened(&self, file: u32) -> Result<Opened> {
+        let path = &self.files[file as usize].0;
+        let kept = self.footers.lock().get(&file).cloned();
+        if let Some(meta) = kept {
+            return Ok(Opened { file: std::fs::File::open(path).map_err(|e| DataError::io(path, &e))?, meta });
+        }
+        let (opened, _) = footer::open(path, true)?;
+        let mut footers = self.footers.lock();
+        if footers.len() >= KEPT_FOOTERS {
+            footers.clear();
+        }
+        footers.insert(file, opened.meta.clone());
+        Ok(opened)
+    }
+
+    /// A number that differs where files or columns differ.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        for (path, stamp) in &self.files {
+            print.eat_file(path, stamp.len_bytes);
+        }
+        print.finish()
+    }
+}
+
+/// Divides a file into blocks (PARQUET-1).
+fn divide(number: u32, file: &IndexedFile, fields: &[Field], blocks: &mut Vec<(RowBlock, u64)>) {
+    let columns: Vec<usize> =
+        fields.iter().filter_map(|f| file.footer.columns.iter().position(|c| c.name == f.name)).collect();
+    let limit = if file.footer.paged { MAX_PAGED_BLOCK_BYTES } else { MAX_WHOLE_BLOCK_BYTES };
+    let mut start = 0;
+    for group in &file.footer.groups {
+        let memory = columns.iter().filter_map(|&c| group.memory_bytes.get(c)).fold(0u64, |sum, &b| sum.saturating_add(b));
+        let parts = memory.div_ceil(limit).max(group.rows.div_ceil(u32::MAX as u64)).clamp(1, group.rows.clamp(1, MAX_PARTS));
+        for part in 0..parts {
+            let (from, to) = (group.rows * part / parts, group.rows * (part + 1) / parts);
+            if from < to {
+                blocks.push((RowBlock { file: number, rows: start + from..start + to }, memory / parts));
+            }
+        }
+        start += group.rows;
+    }
+}
+
+/// Parquet files where a row is a sample.
+#[derive(Debug)]
+pub struct ParquetSource {
+    reader: RowReader,
+    fields: Vec<Field>,
+    blocks: Vec<BlockInfo>,
+    places: Vec<RowBlock>,
+    /// The number of each block's first sample.
+    first_ids: Vec<u64>,
+}
+
+impl ParquetSource {
+    /// Opens the files that patterns mean.
+    ///
+    /// # Errors
+    /// When one of them cannot be read or has other columns than the first, unless such files are to be left out.
+    pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<ParquetSource> {
+        let paths = files::expand(patterns, &[".parquet", ".parq", ".pq"])?;
+        let (reader, divided) = RowReader::open(&paths, options)?;
+        let mut next = 0;
+        let (mut blocks, mut places, mut first_ids) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, memory_bytes) in divided {
+            let samples = (place.rows.end - place.rows.start) as u32;
+            first_ids.push(next);
+            next += samples as u64;
+            blocks.push(BlockInfo { samples, memory_bytes, file: place.file });
+            places.push(place);
+        }
+        let fields = reader.fields.iter().map(|(f, _)| f.clone()).collect();
+        Ok(ParquetSource { reader, fields, blocks, places, first_ids })
+    }
+}
+
+impl Source for ParquetSource {
+    fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    fn blocks(&self) -> &[BlockInfo] {
+        &self.blocks
+    }
+
+    fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
+        let place = &self.places[block as usize];
+        let samples = self.blocks[block as usize].samples as usize;
+        let path = &self.reader.files[place.file as usize].0;
+        let read = self.reader.read(place, times)?;
+        let columns = read
+            .into_iter()
+            .zip(&self.fields)
+            .map(|((values, extents), field)| Column::new(field, values, extents, samples))
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|why| DataError::corrupt(path, why))?;
+        Ok(Block { columns, samples })
+    }
+
+    fn sample_id(&self, block: u32, row: u32) -> u64 {
+        self.first_ids[block as usize] + row as u64
+    }
+
+    fn file(&self, file: u32) -> String {
+        self.reader.files[file as usize].0.display().to_string()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.reader.fingerprint()
+    }
+
+    fn left_out(&self) -> &[(String, String)] {
+        &self.reader.left_out
+    }
+}

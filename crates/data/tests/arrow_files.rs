@@ -1,0 +1,80 @@
+//! Arrow IPC files: record batches as blocks, nulls, damage.
+
+mod support;
+
+use std::sync::Arc;
+
+use arrow_array::types::Float32Type;
+use arrow_array::{ArrayRef, Int32Array, ListArray, RecordBatch, StringArray};
+use arrow_ipc::writer::FileWriter;
+use gt_data::*;
+use support::{f32s, i64s, ids, spec};
+
+fn batch(start: i32, rows: i32, nulls: bool) -> RecordBatch {
+    let id: Int32Array = (start..start + rows).map(|i| (!nulls || i % 3 != 0).then_some(i)).collect();
+    let lists = (start..start + rows).map(|i| Some((0..i % 4).map(|k| Some((i * 10 + k) as f32)).collect::<Vec<_>>()));
+    let names: StringArray = (start..start + rows).map(|i| Some(format!("n{i}"))).collect();
+    RecordBatch::try_from_iter_with_nullable([
+        ("id", Arc::new(id) as ArrayRef, true),
+        ("x", Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(lists)), true),
+        ("name", Arc::new(names), true),
+    ])
+    .unwrap()
+}
+
+fn write(path: &std::path::Path, batches: &[RecordBatch]) {
+    let mut writer = FileWriter::try_new(std::fs::File::create(path).unwrap(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|b| writer.write(b).unwrap());
+    writer.finish().unwrap();
+}
+
+#[test]
+fn record_batches_are_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("a.arrow"), &[batch(0, 7, false), batch(7, 1, false)]);
+    write(&dir.path().join("b.arrow"), &[batch(8, 12, false)]);
+    let source = open(&[dir.path().display().to_string()], &ParquetOptions::default()).unwrap();
+    assert_eq!(source.blocks().iter().map(|b| b.samples).collect::<Vec<_>>(), [7, 1, 12]);
+    let mut run_spec = spec(&source, Shuffle::Pool { blocks: 2, lanes: 2 }, 3);
+    let mut seen: Vec<i64> = ids(&source, &run_spec).into_iter().flat_map(|(ids, _)| ids).collect();
+    seen.sort();
+    assert_eq!(seen, (0..20).collect::<Vec<i64>>());
+    run_spec.batch.collate = Collate::Packed;
+    let mut run = Run::start(source, run_spec).unwrap();
+    while let Some((batch, _)) = run.next(&|| false).unwrap() {
+        let ids = i64s(batch.get("sample_id").unwrap());
+        let expected: Vec<f32> = ids.iter().flat_map(|&i| (0..i % 4).map(move |k| (i * 10 + k) as f32)).collect();
+        assert_eq!(f32s(batch.get("x").unwrap()).1, expected);
+        let Some(Entry::Text { rows, .. }) = batch.get("name") else { panic!("no names") };
+        assert_eq!(*rows, ids.iter().map(|i| format!("n{i}").into_bytes()).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn nulls_need_a_number_to_stand_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.arrow");
+    write(&path, &[batch(0, 6, true)]);
+    let patterns = [path.display().to_string()];
+    let load = |options: &ParquetOptions| open(&patterns, options).unwrap().load(0, &mut LoadTimes::default());
+    let wrong = load(&ParquetOptions::default()).unwrap_err().to_string();
+    assert!(wrong.contains("a.arrow") && wrong.contains("null_value"), "{wrong}");
+    let options = ParquetOptions { null_values: vec![("id".into(), -1.0)], ..ParquetOptions::default() };
+    let block = load(&options).unwrap();
+    let ids: Vec<i32> =
+        block.columns[0].bytes(0..6).chunks(4).map(|c| i32::from_le_bytes(c.try_into().unwrap())).collect();
+    assert_eq!(ids, [-1, 1, 2, -1, 4, 5]);
+}
+
+#[test]
+fn a_file_cut_anywhere_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.arrow");
+    write(&path, &[batch(0, 7, false), batch(7, 9, false)]);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in (0..whole.len()).step_by(37) {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let wrong = open(&[path.display().to_string()], &ParquetOptions::default()).map(|_| ()).unwrap_err().to_string();
+        assert!(wrong.contains("a.arrow"), "{wrong}");
+    }
+}

@@ -1,0 +1,274 @@
+//! `gt.data`'s engine: runs of the data crate, batches as tensors.
+
+use gt_client::Tensor;
+use gt_data::{
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, Position, Run, RunSpec, Shuffle, Source,
+    Stats, Step,
+};
+use gt_ir::{DType, Shape, TensorType};
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyPermissionError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::data_source::PySource;
+use crate::errors::{OrRaise, from_package};
+use crate::site::mark;
+use crate::tensor::PyTensor;
+
+/// The exception for an error of the data crate.
+pub(crate) fn raised(error: DataError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        DataError::Missing { .. } => PyFileNotFoundError::new_err(message),
+        DataError::Denied { .. } => PyPermissionError::new_err(message),
+        DataError::Io { .. } => PyOSError::new_err(message),
+        DataError::Corrupt { .. } | DataError::Schema { .. } | DataError::Unsupported { .. } => {
+            from_package("DataError", message)
+        }
+        DataError::Argument(_) => PyValueError::new_err(message),
+        DataError::Interrupted => Python::attach(PyErr::take).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
+        _ => from_package("GTError", message),
+    }
+}
+
+/// An entry of a batch: name, column, dtype, steps, max_len, pad_value, pad_to_multiple_of.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct OutputArgs {
+    name: String,
+    column: String,
+    dtype: Option<String>,
+    steps: Vec<(String, f64, f64)>,
+    max_len: Option<usize>,
+    pad_value: f64,
+    multiple: usize,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RunArgs {
+    seed: u64,
+    shuffle: String,
+    pool: usize,
+    lanes: usize,
+    pub(crate) epoch: u64,
+    position: u64,
+    batch: u32,
+    batch_size: usize,
+    drop_last: bool,
+    max_tokens: Option<usize>,
+    bucket: bool,
+    outputs: Vec<OutputArgs>,
+    packed: bool,
+    lengths_each: bool,
+    subsample: bool,
+    sample_ids: bool,
+    threads: usize,
+    prefetch: usize,
+    memory_budget: u64,
+    skip_errors: bool,
+}
+
+fn step((name, a, b): &(String, f64, f64)) -> PyResult<Step> {
+    Ok(match name.as_str() {
+        "add" => Step::Add(*a),
+        "mul" => Step::Mul(*a),
+        "div" => Step::Div(*a),
+        "pow" => Step::Pow(*a),
+        "clip" => Step::Clip(*a, *b),
+        "log" => Step::Log,
+        "log1p" => Step::Log1p,
+        "log10" => Step::Log10,
+        "exp" => Step::Exp,
+        "sqrt" => Step::Sqrt,
+        "abs" => Step::Abs,
+        "sin" => Step::Sin,
+        "cos" => Step::Cos,
+        "tanh" => Step::Tanh,
+        "floor" => Step::Floor,
+        "round" => Step::Round,
+        _ => return Err(PyValueError::new_err(format!("no step is called {name:?}"))),
+    })
+}
+
+impl RunArgs {
+    /// How samples are ordered.
+    pub(crate) fn order(&self) -> PyResult<OrderSpec> {
+        let shuffle = match self.shuffle.as_str() {
+            "off" => Shuffle::Off,
+            "full" => Shuffle::Full,
+            "files" => Shuffle::Pool { blocks: 1, lanes: 1 },
+            "pool" => Shuffle::Pool { blocks: self.pool, lanes: self.lanes },
+            other => return Err(PyValueError::new_err(format!("no shuffle is called {other:?}"))),
+        };
+        Ok(OrderSpec { seed: self.seed, shuffle })
+    }
+
+    pub(crate) fn spec(&self, source: &dyn Source) -> PyResult<RunSpec> {
+        let fields = source.fields();
+        let mut outputs = Vec::with_capacity(self.outputs.len());
+        for args in &self.outputs {
+            let Some(field) = fields.iter().position(|f| f.name == args.column) else {
+                return Err(PyValueError::new_err(format!("there is no column {:?}", args.column)));
+            };
+            let mut output = Output::plain(field, &fields[field]);
+            if let Some(name) = &args.dtype {
+                output.dtype = DType::from_name(name)
+                    .ok_or_else(|| PyValueError::new_err(format!("no dtype is called {name}")))?;
+            }
+            output.name = args.name.clone();
+            output.steps = args.steps.iter().map(step).collect::<PyResult<_>>()?;
+            (output.max_len, output.pad_value, output.multiple) = (args.max_len, args.pad_value, args.multiple);
+            outputs.push(output);
+        }
+        Ok(RunSpec {
+            order: self.order()?,
+            epoch: self.epoch,
+            start: Position { position: self.position, batch: self.batch },
+            cut: Cut {
+                batch_size: self.batch_size,
+                drop_last: self.drop_last,
+                max_tokens: self.max_tokens,
+                bucket: self.bucket,
+            },
+            batch: BatchSpec {
+                outputs,
+                collate: if self.packed { Collate::Packed } else { Collate::Padded },
+                lengths_each: self.lengths_each,
+                outliers: if self.subsample { Outliers::Subsample } else { Outliers::Truncate },
+                sample_ids: self.sample_ids,
+                seed: self.seed,
+            },
+            threads: self.threads,
+            prefetch: self.prefetch,
+            memory_budget: self.memory_budget,
+            skip_errors: self.skip_errors,
+        })
+    }
+}
+
+/// A pass over a data set.
+#[pyclass(frozen, name = "_DataRun", module = "gt._core")]
+pub struct PyRun {
+    /// None once it was closed.
+    run: Mutex<Option<Run>>,
+    /// What a closed run had counted, and the seconds spent handing batches over.
+    last: Mutex<(Stats, f64)>,
+}
+
+pub(crate) fn interrupted() -> bool {
+    Python::attach(|py| match py.check_signals() {
+        Ok(()) => false,
+        Err(e) => {
+            // Kept as the thread's exception; the error that ends the wait picks it up.
+            e.restore(py);
+            true
+        }
+    })
+}
+
+/// A batch as a dict of tensors, and of lists where columns hold text.
+fn tensors<'py>(py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    for (name, entry) in batch.entries {
+        match entry {
+            Entry::Tensor { dtype, shape, bytes } => {
+                let shape = Shape::try_new(&shape).map_err(gt_client::Error::from).or_raise()?;
+                let tensor = Tensor::from_bytes(TensorType { dtype, shape }, bytes).or_raise()?;
+                out.set_item(name, PyTensor::new(tensor))?;
+            }
+            Entry::Text { utf8, rows } => {
+                let list = PyList::empty(py);
+                for row in rows {
+                    match utf8 {
+                        true => list.append(PyString::new(py, &String::from_utf8_lossy(&row)))?,
+                        false => list.append(PyBytes::new(py, &row))?,
+                    }
+                }
+                out.set_item(name, list)?;
+            }
+        }
+    }
+    Ok(out)
+}
+
+#[pymethods]
+impl PyRun {
+    #[new]
+    fn start(py: Python<'_>, source: &Bound<'_, PySource>, args: RunArgs) -> PyResult<Self> {
+        let source = source.get().0.clone();
+        let spec = args.spec(&*source)?;
+        let run = py.detach(|| Run::start(source, spec)).map_err(raised)?;
+        Ok(PyRun { run: Mutex::new(Some(run)), last: Mutex::default() })
+    }
+
+    /// The next batch, and the position after it; none at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyDict>, u64, u32)>> {
+        mark(py);
+        let next = py.detach(|| match &mut *self.run.lock() {
+            Some(run) => run.next(&interrupted),
+            None => Ok(None),
+        });
+        let Some((batch, at)) = next.map_err(raised)? else { return Ok(None) };
+        let begun = std::time::Instant::now();
+        let out = tensors(py, batch)?;
+        self.last.lock().1 += begun.elapsed().as_secs_f64();
+        Ok(Some((out, at.position, at.batch)))
+    }
+
+    /// Makes a batch and throws it away: how many samples it had, for measuring the loader alone.
+    fn skip(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        let next = py.detach(|| match &mut *self.run.lock() {
+            Some(run) => run.next(&interrupted),
+            None => Ok(None),
+        });
+        Ok(next.map_err(raised)?.map(|(batch, _)| batch.samples))
+    }
+
+    /// Ends the threads.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let run = self.run.lock().take();
+            if let Some(run) = run {
+                self.last.lock().0 = run.stats();
+            }
+        });
+    }
+
+    /// What was counted.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, copy_s) = py.detach(|| {
+            let run = self.run.lock();
+            let last = self.last.lock();
+            (run.as_ref().map_or(last.0, Run::stats), last.1)
+        });
+        let out = PyDict::new(py);
+        for (name, value) in [
+            ("read_s", stats.read_s),
+            ("decode_s", stats.decode_s),
+            ("gather_s", stats.gather_s),
+            ("copy_s", copy_s),
+            ("wait_s", stats.wait_s),
+        ] {
+            out.set_item(name, value)?;
+        }
+        for (name, value) in [
+            ("batches", stats.batches),
+            ("samples", stats.samples),
+            ("bytes", stats.bytes),
+            ("read_bytes", stats.read_bytes),
+            ("blocks", stats.blocks),
+            ("peak_bytes", stats.peak_bytes),
+            ("skipped_samples", stats.skipped_samples),
+        ] {
+            out.set_item(name, value)?;
+        }
+        Ok(out)
+    }
+}
+
+/// Adds the classes.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyRun>()
+}

@@ -1,0 +1,143 @@
+"""Random order at sequential speed: blocks in random order, and the samples of a pool of blocks shuffled together.
+
+BLOCKS-1: every index comes exactly once an epoch (`drop_last` leaves some out at the end, by batches).
+BLOCKS-2: the order is a function of (seed, epoch, lengths, pool) and can be entered at any position.
+BLOCKS-3: at any time the samples come from at most `pool` blocks, so a cache of `pool` decoded blocks never misses twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gt.data._keyed_order import key_of, keyed_permutation
+from gt.data._sampler import Sampler
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["BlockShuffleSampler"]
+
+# What keys are for: the order of blocks, the order inside a window of the pool.
+_BLOCKS, _WINDOW = 1, 2
+
+
+class BlockShuffleSampler(Sampler[int]):
+    """Indices of samples that are stored in blocks (files, row groups), mixed well and read almost in sequence.
+
+    The blocks, in random order, are cut into windows of `pool` or a little less; the samples of a window are shuffled together. So a window
+    is the most that has to be held decoded, and a batch mixes samples of many blocks.
+
+    `source`: a dataset that knows the lengths of its blocks (`block_lengths`, a list or a method), or a `ConcatDataset`,
+    whose parts are the blocks; or `lengths=[…]`, the number of samples of each block. Works in `torch.utils.data.DataLoader`
+    too: nothing but NumPy is used.
+
+    `drop_last`: a batch size; indices that would not fill a last batch of that size are left out.
+
+    >>> sampler = gt.data.BlockShuffleSampler(lengths=[3, 2, 4], pool=2, seed=0)
+    >>> first, second = list(sampler), list(sampler)
+    >>> sorted(first) == sorted(second) == list(range(9)), first == second
+    (True, False)
+    >>> sampler.set_epoch(0)
+    >>> list(sampler) == first
+    True
+    """
+
+    def __init__(
+        self,
+        source: Any = None,
+        *,
+        lengths: Sequence[int] | None = None,
+        pool: int = 128,
+        seed: int = 0,
+        drop_last: int | None = None,
+    ) -> None:
+        import numpy as np
+
+        drop_last = None if drop_last is False else drop_last
+        if (source is None) == (lengths is None):
+            raise ValueError("give either a dataset or lengths=[…]")
+        if not isinstance(pool, int) or isinstance(pool, bool) or pool <= 0:
+            raise ValueError(f"pool should be a positive number of blocks, but got pool={pool}")
+        if drop_last is not None and (not isinstance(drop_last, int) or isinstance(drop_last, bool) or drop_last <= 0):
+            raise ValueError(f"drop_last should be a batch size, but got drop_last={drop_last}")
+        self.lengths = np.asarray(_block_lengths(source) if lengths is None else lengths, dtype=np.int64)
+        if self.lengths.ndim != 1 or (self.lengths < 0).any():
+            raise ValueError("lengths should be a list of non-negative numbers of samples, one a block")
+        self.pool = pool
+        self.seed = seed
+        self.drop_last = drop_last
+        self.epoch = 0
+        self.position = 0
+        self._next_epoch = 0
+        self._start = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next `iter` gives this epoch, from its beginning. Without a call each `iter` gives the next epoch."""
+        self.epoch = self._next_epoch = epoch
+        self.position = self._start = 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the sampler stands: how many indices it has given, whoever took them.
+
+        A loader that takes indices ahead should be asked instead; or put the number of samples consumed into `position`.
+        """
+        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """The next `iter` goes on from there."""
+        self.seed = state["seed"]
+        self.epoch = self._next_epoch = state["epoch"]
+        self.position = self._start = state["position"]
+
+    def __len__(self) -> int:
+        total = int(self.lengths.sum())
+        return total - total % self.drop_last if self.drop_last else total
+
+    def __iter__(self) -> Iterator[int]:
+        self.epoch, self._next_epoch = self._next_epoch, self._next_epoch + 1
+        start, self._start = self._start, 0
+        self.position = start
+        return self._from(start, self.epoch, len(self))
+
+    def _from(self, start: int, epoch: int, end: int) -> Iterator[int]:
+        at = 0
+        for size, window in self._windows(epoch):
+            if at + size > start:
+                for index in window()[max(0, start - at) : end - at].tolist():
+                    self.position += 1
+                    yield index
+            at += size
+            if at >= end:
+                return
+
+    def _windows(self, epoch: int) -> Iterator[tuple[int, Any]]:
+        """Each window's size, and a function that gives its indices: what is skipped is not made."""
+        import numpy as np
+
+        order = keyed_permutation(len(self.lengths), key_of(self.seed, epoch, _BLOCKS))
+        first = np.cumsum(self.lengths) - self.lengths
+        # Windows of equal size: a small last one would mix worse than the others.
+        for number, blocks in enumerate(np.array_split(order, max(1, -(-len(order) // self.pool)))):
+
+            def indices(blocks: np.ndarray[Any, Any] = blocks, number: int = number) -> np.ndarray[Any, Any]:
+                sizes = self.lengths[blocks]
+                # first[b], first[b] + 1, … of each block, without a loop over blocks.
+                stored = np.arange(sizes.sum()) + np.repeat(first[blocks] - (np.cumsum(sizes) - sizes), sizes)
+                order = keyed_permutation(len(stored), key_of(self.seed, epoch, _WINDOW, number))
+                return np.take(stored, order)
+
+            yield int(self.lengths[blocks].sum()), indices
+
+
+def _block_lengths(source: Any) -> Any:
+    known = getattr(source, "block_lengths", None)
+    if known is not None:
+        return known() if callable(known) else known
+    parts = getattr(source, "datasets", None)
+    if isinstance(parts, list):
+        return [len(part) for part in parts]
+    raise TypeError(
+        f"{type(source).__name__} does not tell the lengths of its blocks: give lengths=[…], "
+        "or a dataset with block_lengths"
+    )

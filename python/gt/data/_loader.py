@@ -1,0 +1,434 @@
+"""`DataLoader`: over files with GT's own threads, over Python datasets as PyTorch's."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import gt
+from gt import _core
+from gt.data._memory import memory_bytes, pool_that_fits
+from gt.data._report import DryRun, Mixing, ShuffleReport
+from gt.data._sources import CachedDataset, FileDataset
+from gt.data._torch_loader import DataLoader as _PythonLoader
+from gt.data._transforms import ColumnExpression
+
+__all__ = ["DataLoader", "FileLoader"]
+
+_STATE_VERSION = 1
+# What a state must agree with; everything else of it is taken over.
+_SAME = ("fingerprint", "group")
+
+
+class DataLoader(_PythonLoader):
+    """Batches of a data set, with PyTorch's names and meanings.
+
+    Over a `Dataset` or anything else with `__getitem__` and `__len__`, or an `IterableDataset`, it is PyTorch's loader: Python
+    makes the samples, `num_workers` are processes. Over the data sets of `gt.data` that lie in files it is a `FileLoader`, whose
+    threads read, shuffle and gather without Python; see there for what else it takes.
+
+    >>> dl = gt.data.DataLoader(gt.data.TensorDataset(gt.arange(6)), batch_size=3)
+    >>> [x.tolist() for (x,) in dl]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+
+    def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> DataLoader:
+        if cls is DataLoader and isinstance(dataset, FileDataset):
+            return object.__new__(FileLoader)
+        return object.__new__(cls)
+
+
+def _per_column(value: Any, columns: Sequence[str], what: str) -> Callable[[str], Any]:
+    """One value for all columns, or a dict of some."""
+    if not isinstance(value, Mapping):
+        return lambda _: value
+    unknown = [name for name in value if name not in columns]
+    if unknown:
+        raise ValueError(f"{what} names {unknown[0]!r}, which is not a column; they are {', '.join(columns)}")
+    return value.get
+
+
+class FileLoader(DataLoader):
+    """Batches of a data set in files, as a dict of tensors. `gt.data.DataLoader` makes one.
+
+    PyTorch's arguments mean what they mean there: `batch_size shuffle drop_last num_workers prefetch_factor pin_memory
+    persistent_workers generator` (`generator` may be a plain seed). `num_workers` are threads, which never hold Python's lock;
+    `"auto"` takes as many as there are cores. Beyond that:
+
+    `shuffle_pool`: how many blocks are mixed at a time: a number, `"auto"` (128, or what fits the budget), `"full"` for an
+    exact permutation of the epoch, `"files"` for blocks one after another. `lanes`: how many sequences blocks are dealt to.
+
+    `collate`: `"padded"` gives a column of lists as (samples, longest, …), with `lengths` and `mask`; `"packed"` gives all items one
+    after another, with `cu_seqlens`. `pad_value`, `max_len`, `pad_to_multiple_of`, `dtypes`: one value, or a dict by column.
+    `outliers`: a sample longer than `max_len` is cut (`"truncate"`) or thinned out (`"subsample"`). `ragged="each"` gives each
+    column of lists its own `…_lengths`. `sample_ids=True` adds `sample_id`, the sample's number in the data set.
+
+    `max_tokens`: as many samples a batch as fit, by padded size or, packed, by items. `bucket=True`: batches of samples of about
+    the same length. `memory_budget`: what blocks and finished batches may take. `transforms`: expressions over columns
+    (`gt.data.col`), which the threads compute, and functions of a whole batch, which run here.
+
+    The order is a function of seed, epoch and position alone: not of threads or memory. `state_dict` is a small dict that
+    stands for the batches that were given; after `load_state_dict` exactly the others follow.
+    """
+
+    def __init__(
+        self,
+        dataset: FileDataset,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: None = None,
+        batch_sampler: None = None,
+        num_workers: int | str = 0,
+        collate_fn: None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: None = None,
+        multiprocessing_context: None = None,
+        generator: int | gt.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        shuffle_pool: int | str = "auto",
+        lanes: int = 16,
+        collate: str = "padded",
+        max_tokens: int | None = None,
+        bucket: bool = False,
+        memory_budget: int | str = "2GiB",
+        dtypes: Any = None,
+        pad_value: float | Mapping[str, float] = 0,
+        max_len: int | Mapping[str, int] | None = None,
+        pad_to_multiple_of: int | Mapping[str, int] = 1,
+        outliers: str = "truncate",
+        ragged: str = "shared",
+        transforms: Sequence[ColumnExpression | Callable[[dict[str, Any]], Any]] = (),
+        sample_ids: bool = False,
+        on_error: str | None = None,
+    ) -> None:
+        for name, value in (
+            ("sampler", sampler),
+            ("batch_sampler", batch_sampler),
+            ("collate_fn", collate_fn),
+            ("worker_init_fn", worker_init_fn),
+            ("multiprocessing_context", multiprocessing_context),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"{name} is for Python datasets; {type(dataset).__name__} is read by threads: see shuffle_pool=, collate= and transforms="
+                )
+        for name, value, known in (
+            ("collate", collate, ("padded", "packed")),
+            ("outliers", outliers, ("truncate", "subsample")),
+            ("ragged", ragged, ("shared", "each")),
+            ("on_error", on_error, (None, "raise", "skip")),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} should be one of {known}, but got {value!r}")
+        if batch_size is None and max_tokens is None:
+            raise ValueError("batch_size=None needs max_tokens: samples of files come in batches")
+        for name, number in (("batch_size", batch_size), ("max_tokens", max_tokens), ("lanes", lanes)):
+            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+                raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
+        if num_workers == "auto":
+            num_workers = len(os.sched_getaffinity(0))
+        if not isinstance(num_workers, int) or isinstance(num_workers, bool):
+            raise TypeError(f"num_workers should be a number or 'auto', but got num_workers={num_workers!r}")
+        if num_workers < 0:
+            raise ValueError("num_workers option should be non-negative")
+        if prefetch_factor is not None and prefetch_factor < 1:
+            raise ValueError("prefetch_factor option should be positive")
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
+        self.pin_memory = pin_memory
+        self.persistent_workers = persistent_workers
+        self.timeout = timeout
+        self.generator = generator
+        self.sampler = self.batch_sampler = self.collate_fn = None
+        self.in_order = in_order
+        self.max_tokens = max_tokens
+        self.bucket = bucket
+        self.shuffle = bool(shuffle)
+        self.memory_budget = memory_bytes(memory_budget)
+        self._skip_errors = (dataset.on_error if on_error is None else on_error) == "skip"
+        self._functions = [t for t in transforms if not isinstance(t, ColumnExpression)]
+        wrong = [t for t in self._functions if not callable(t)]
+        if wrong:
+            raise TypeError(f"transforms should be expressions or functions, but got {wrong[0]!r}")
+        expressions = [t for t in transforms if isinstance(t, ColumnExpression)]
+        options = {
+            "dtypes": dtypes,
+            "pad_value": pad_value,
+            "max_len": max_len,
+            "pad_to_multiple_of": pad_to_multiple_of,
+        }
+        kind, pool = self._shuffle(shuffle_pool)
+        self._arguments: dict[str, Any] = {
+            "seed": _seed(generator),
+            "shuffle": kind,
+            "pool": pool,
+            "lanes": lanes,
+            "batch_size": batch_size or 0,
+            "drop_last": drop_last,
+            "max_tokens": max_tokens,
+            "bucket": bucket,
+            "outputs": _outputs(dataset, expressions, options),
+            "packed": collate == "packed",
+            "lengths_each": ragged == "each",
+            "subsample": outliers == "subsample",
+            "sample_ids": sample_ids,
+            "threads": num_workers,
+            "prefetch": (self.prefetch_factor or 1) * max(num_workers, 1),
+            "memory_budget": self.memory_budget,
+            "skip_errors": self._skip_errors,
+        }
+        self.epoch = 0
+        self._position, self._batch = 0, 0
+        # The next `iter` goes on where the position is, instead of beginning an epoch.
+        self._resume = True
+        self._run: _core._DataRun | None = None
+        self._past: dict[str, float] = {}
+
+    def _shuffle(self, pool: int | str) -> tuple[str, int]:
+        if not self.shuffle:
+            return "off", 1
+        if pool in ("full", "files"):
+            return str(pool), 1
+        blocks = self.dataset._source.blocks()
+        if pool == "auto":
+            return "pool", pool_that_fits(blocks, self.memory_budget, self.batch_size or 1)
+        if not isinstance(pool, int) or isinstance(pool, bool) or pool < 1:
+            raise ValueError(f"shuffle_pool should be a number of blocks, 'auto', 'full' or 'files', but got {pool!r}")
+        return "pool", min(pool, max(len(blocks), 1))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        if self.max_tokens is not None:
+            raise TypeError("with max_tokens the number of batches depends on the lengths of samples")
+        samples, size = len(self.dataset), self.batch_size or 1
+        return samples // size if self.drop_last else -(-samples // size)
+
+    @property
+    def shuffle_pool(self) -> int | str:
+        """How many blocks are mixed at a time."""
+        kind = self._arguments["shuffle"]
+        return self._arguments["pool"] if kind == "pool" else kind
+
+    def _start(self, **changes: Any) -> _core._DataRun:
+        arguments = {
+            **self._arguments,
+            "epoch": self.epoch,
+            "position": self._position,
+            "batch": self._batch,
+            **changes,
+        }
+        return _core._DataRun(self.dataset._source, arguments)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        self._end_run()
+        if not self._resume:
+            self.epoch += 1
+            self._position = self._batch = 0
+        self._resume = False
+        self._run = self._start()
+        return self._batches(self._run)
+
+    def _batches(self, run: _core._DataRun) -> Iterator[Any]:
+        try:
+            while (given := run.next()) is not None:
+                batch, position, number = given
+                for function in self._functions:
+                    batch = function(batch)
+                if run is self._run:
+                    self._position, self._batch = position, number
+                yield batch
+            if run is self._run:
+                self.epoch += 1
+                self._position = self._batch = 0
+                self._resume = True
+        finally:
+            if run is self._run:
+                self._end_run()
+            else:
+                run.close()
+
+    def _end_run(self) -> None:
+        if self._run is not None:
+            self._run.close()
+            self._past = _added(self._past, self._run.stats())
+            self._run = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next `iter` gives this epoch, from its beginning. Without a call each `iter` gives the next one."""
+        self.epoch, self._position, self._batch, self._resume = epoch, 0, 0, True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands, after the batches that were given. Small, and made of numbers and strings."""
+        order = {name: self._arguments[name] for name in ("seed", "shuffle", "pool", "lanes")}
+        return {
+            "version": _STATE_VERSION,
+            "epoch": self.epoch,
+            "position": self._position,
+            "batch": self._batch,
+            **order,
+            "fingerprint": self.dataset._source.fingerprint(),
+            "group": self._group(),
+        }
+
+    def _group(self) -> str:
+        """What batches depend on beside the order; a plain batch is the next samples, whatever its size."""
+        if self.max_tokens is None and not self.bucket:
+            return "plain"
+        names = ("batch_size", "max_tokens", "bucket", "packed")
+        return ",".join(f"{name}={self._arguments[name]}" for name in names)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next `iter` gives exactly the batches that the saved loader had not given; threads and memory may differ."""
+        if state.get("version") != _STATE_VERSION:
+            raise ValueError(f"the state is of version {state.get('version')}, and this is {_STATE_VERSION}")
+        mine = self.state_dict()
+        for name in _SAME:
+            if state[name] != mine[name]:
+                what = {"fingerprint": "other files", "group": "other settings of batches"}[name]
+                raise ValueError(f"the state is of {what}: {name} was {state[name]}, and is {mine[name]}")
+        self._end_run()
+        self._arguments.update({name: state[name] for name in ("seed", "shuffle", "pool", "lanes")})
+        self.epoch, self._position, self._batch = state["epoch"], state["position"], state["batch"]
+        self._resume = True
+
+    def stats(self) -> dict[str, float]:  # type: ignore[override]
+        """Times and amounts so far, over all epochs: seconds the threads spent reading, decoding and gathering, handing over
+        (`copy_s`) and waiting (`wait_s`), batches, samples, bytes."""
+        now = self._run.stats() if self._run is not None else {}
+        total = _added(self._past, now)
+        total["left_out_files"] = len(self.dataset.left_out)
+        return total
+
+    def shuffle_report(self, label: str | None = None, correlation: float = 0.01) -> ShuffleReport:
+        """How good the shuffle is, from the order alone. With `label`, a column of one number a sample, that column is read;
+        otherwise a label is assumed of whose variance `correlation` is between blocks."""
+        labels = None if label is None else self._labels(label)
+        size = self.batch_size or 1
+        arguments = {**self._arguments, "epoch": self.epoch, "position": 0, "batch": 0}
+        found = _core._shuffle_report(self.dataset._source, arguments, size, correlation, labels)
+        parts = {name: Mixing(**found.pop(name)) for name in ("whole", "first", "last")}
+        said = label if label is not None else f"assumed, with a correlation of {correlation} inside blocks"
+        return ShuffleReport(**found, **parts, label=said, shuffle=self._described())
+
+    def _described(self) -> str:
+        kind = self._arguments["shuffle"]
+        return f"over a pool of {self._arguments['pool']} blocks" if kind == "pool" else kind
+
+    def _labels(self, label: str) -> bytes:
+        kinds = {name: (kind, item) for name, _, kind, item in self.dataset._source.fields()}
+        if kinds.get(label) != ("fixed", []):
+            raise ValueError(f"label should be a column of one number a sample, but got {label!r}")
+        output = {
+            **ColumnExpression(label).__dict__,
+            "dtype": "float32",
+            "max_len": None,
+            "pad_value": 0.0,
+            "multiple": 1,
+        }
+        run = self._start(
+            shuffle="off", position=0, batch=0, batch_size=65536, drop_last=False, max_tokens=None, bucket=False,
+            outputs=[output], sample_ids=False, prefetch=1,
+        )  # fmt: skip
+        parts = []
+        while (given := run.next()) is not None:
+            parts.append(given[0][label].numpy().tobytes())
+        return b"".join(parts)
+
+    def dryrun(self, seconds: float = 1.0) -> DryRun:
+        """Goes over the first batches, for about so long, and says what the loader will do. Where the loader stands does not
+        change."""
+        began = time.perf_counter()
+        run = self._start(position=0, batch=0)
+        given = run.next()
+        first_s = time.perf_counter() - began
+        began, samples = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds and (more := run.skip()) is not None:
+            samples += more
+        took = time.perf_counter() - began
+        run.close()
+        batch = {} if given is None else given[0]
+        padding = float(1 - batch["mask"].float().mean().item()) if "mask" in batch and batch["mask"].numel() else None
+        described = {
+            name: f"{v.dtype} {tuple(v.shape)}" if isinstance(v, gt.Tensor) else f"list of {len(v)}"
+            for name, v in batch.items()
+        }
+        blocks = self.dataset._source.blocks()
+        mean = sum(b[1] for b in blocks) / max(len(blocks), 1)
+        pool = {"off": 1, "files": 1, "full": len(blocks)}.get(self._arguments["shuffle"], self._arguments["pool"])
+        return DryRun(
+            samples=len(self.dataset),
+            batches=None if self.max_tokens is not None else len(self),
+            files=len(self.dataset.files),
+            blocks=len(blocks),
+            left_out=self.dataset.left_out,
+            shuffle=self._described(),
+            pool_bytes=int(pool * mean),
+            memory_budget=self.memory_budget,
+            first_batch_s=first_s,
+            samples_per_s=samples / took if took > 0 else 0.0,
+            entries=described,
+            padding=padding,
+        )
+
+    def cache(self, folder: str | os.PathLike[str]) -> CachedDataset:
+        """Writes every sample, with dtypes, `max_len` and expressions applied, into a folder, as arrays that need no decoding, and
+        opens it. The folder appears when it is complete. Functions among `transforms` are not applied: they see whole batches."""
+        arguments = {**self._arguments, "epoch": 0, "position": 0, "batch": 0}
+        _core._write_cache(self.dataset._source, arguments, os.fspath(folder))
+        return CachedDataset(folder)
+
+
+def _added(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    if not a or not b:
+        return dict(a or b)
+    return {name: max(a[name], b[name]) if name == "peak_bytes" else a[name] + b[name] for name in a}
+
+
+def _seed(generator: int | gt.Generator | None) -> int:
+    if generator is None:
+        return gt.initial_seed() % 2**64
+    if isinstance(generator, int):
+        return generator % 2**64
+    return generator.initial_seed() % 2**64
+
+
+def _outputs(
+    dataset: FileDataset, expressions: Sequence[ColumnExpression], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The entries of a batch: every column, with expressions in their place or beside them."""
+    columns = dataset.columns
+    for e in expressions:
+        if e.column not in columns:
+            raise ValueError(f"{e!r}: there is no such column; they are {', '.join(columns)}")
+    replaced = {e.name: e for e in expressions}
+    chosen = [replaced.pop(name, None) or ColumnExpression(name) for name in columns] + list(replaced.values())
+    names = [e.name for e in chosen]
+    of = {what: _per_column(value, names, what) for what, value in options.items()}
+    out = []
+    for e in chosen:
+        dtype = e.dtype if e.dtype is not None else of["dtypes"](e.name)
+        out.append(
+            {
+                "name": e.name,
+                "column": e.column,
+                "dtype": None if dtype is None else dtype.name,
+                "steps": list(e.steps),
+                "max_len": of["max_len"](e.name),
+                "pad_value": float(of["pad_value"](e.name) or 0),
+                "multiple": of["pad_to_multiple_of"](e.name) or 1,
+            }
+        )
+    return out

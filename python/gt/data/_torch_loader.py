@@ -1,0 +1,333 @@
+"""`DataLoader` for datasets written in Python: `torch.utils.data.DataLoader`'s arguments, meanings and messages.
+
+LOADER-1: without workers nothing runs ahead: a batch is made when it is asked for.
+LOADER-2: the state counts batches that were handed out. After `load_state_dict`, the next `iter` gives exactly those that
+          were left, also with another number of workers.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from gt.data._dataset import IterableDataset
+from gt.data._fetch import without_gt
+from gt.data._keyed_order import draw_seed, key_of
+from gt.data._sampler import BatchSampler, RandomSampler, SequentialSampler
+from gt.data._torch_iterators import AutoEpoch, EpochIterator, InProcessEpoch, WorkersEpoch
+from gt.data._worker import Job
+from gt.data._worker_pool import WorkerPool, default_context
+
+__all__ = ["DataLoader"]
+
+_FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persistent_workers".split())
+
+
+class _Forever:
+    """The sampler of a stream, whose items have no index."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
+
+
+class DataLoader:
+    """Batches of a dataset, as `torch.utils.data.DataLoader` gives them; tensors in them are GT's.
+
+    Beyond torch's arguments: `generator` may be a number, with which every epoch has an order of its own that can be had
+    again; `num_workers="auto"` measures the first batches and the loop around them and starts as many processes as are
+    worth it; `state_dict()` and `load_state_dict()` continue in the middle of an epoch; `stats()` tells where the time goes.
+
+    >>> dl = gt.data.DataLoader(list(range(5)), batch_size=2)
+    >>> len(dl), [batch.tolist() for batch in dl]
+    (3, [[0, 1], [2, 3], [4]])
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int | str = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        auto = num_workers == "auto"
+        if not auto and (not isinstance(num_workers, int) or isinstance(num_workers, bool)):
+            raise TypeError(f"num_workers should be a number or 'auto', but got num_workers={num_workers!r}")
+        if not auto and num_workers < 0:  # type: ignore[operator]
+            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if num_workers == 0 and prefetch_factor is not None:
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing."
+                "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+            )
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
+        if persistent_workers and num_workers == 0:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        self._iterable = isinstance(dataset, IterableDataset)
+        if self._iterable:
+            for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+                if value is not None and value is not False:
+                    raise ValueError(
+                        f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+                    )
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        if sampler is None:
+            if self._iterable:
+                sampler = _Forever()
+            else:
+                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = _context(multiprocessing_context, num_workers)
+        self.generator = generator
+        self.collate_fn = collate_fn
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
+        self._reported_length: int | None = None
+        self._pool: WorkerPool | None = None
+        self._base_seed = 0
+        # The epoch that was begun last, what is left of it, and what the next `iter` begins with.
+        self._epoch = -1
+        self._consumed = 0
+        self._finished = True
+        self._sampler_state: Any = None
+        self._resume: dict[str, Any] | None = None
+        self._totals = dict.fromkeys(("read_s", "decode_s", "gather_s", "copy_s", "wait_s"), 0.0)
+        self._counts = dict.fromkeys(("batches", "samples", "bytes"), 0)
+        if not auto:
+            self.check_worker_number_rationality()
+        self._ready = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and getattr(self, "_ready", False):
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def __len__(self) -> int:
+        if not self._iterable:
+            return len(self._index_sampler)
+        length = self._reported_length = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+    def __iter__(self) -> EpochIterator:
+        resumed, self._resume = self._resume, None
+        if resumed is not None and resumed["finished"]:
+            # Begun once more and left at once: what comes after it is then what came after it the first time.
+            self._begin(resumed)
+            resumed = None
+        indices = self._begin(resumed)
+        self._consumed = resumed["batch"] if resumed else 0
+        epoch = self._iterator(indices)
+        epoch.skip(self._consumed)
+        return epoch
+
+    def _begin(self, resumed: dict[str, Any] | None) -> Iterator[Any]:
+        """Begins the next epoch of the sampler, or one again whose state was kept."""
+        sampler = self._index_sampler
+        if resumed is None:
+            self._epoch += 1
+            fixed = isinstance(self.generator, int)
+            self._base_seed = key_of(self.generator, self._epoch, 1) >> 1 if fixed else draw_seed(self.generator)
+        else:
+            self._epoch, self._base_seed = resumed["epoch"], resumed["base_seed"]
+            if resumed["sampler"] is not None:
+                sampler.load_state_dict(resumed["sampler"])
+        indices: Iterator[Any] = iter(sampler)
+        ask = getattr(sampler, "state_dict", None)
+        self._sampler_state = ask() if callable(ask) else None
+        self._finished = False
+        return indices
+
+    def _iterator(self, indices: Iterator[Any]) -> EpochIterator:
+        if self.num_workers == "auto":
+            return AutoEpoch(self, indices, self._epoch)
+        if self.num_workers == 0:
+            return InProcessEpoch(self, indices, self._epoch)
+        return WorkersEpoch(self, indices, self._epoch, self._pool_for(self._epoch))
+
+    def _pool_for(self, epoch: int) -> WorkerPool:
+        """The processes for an epoch: those of the last one if they are to persist."""
+        if self._pool is not None and self._pool.alive:
+            if self.persistent_workers:
+                return self._pool
+            self._pool.stop()
+        assert isinstance(self.num_workers, int)
+        job = Job(
+            dataset=without_gt(self.dataset) if self.collate_fn is None else self.dataset,
+            iterable=self._iterable,
+            batched=self._auto_collation,
+            collate_fn=self.collate_fn,
+            drop_last=self.drop_last,
+            worker_init_fn=self.worker_init_fn,
+        )
+        context = self.multiprocessing_context or default_context()
+        self._pool = WorkerPool(context, job, self._base_seed, self.num_workers)
+        return self._pool
+
+    def _settle_workers(self, workers: int) -> None:
+        self.num_workers = workers
+
+    def _batch_consumed(self, epoch: int) -> None:
+        if epoch == self._epoch:
+            self._consumed += 1
+
+    def _epoch_ended(self, epoch: int) -> None:
+        if epoch != self._epoch:
+            return
+        self._finished = True
+        if self._pool is not None and not self.persistent_workers:
+            self._pool.stop()
+            self._pool = None
+
+    def _count(self, times: tuple[float, float, float, int], copy_s: float, wait_s: float, size: int) -> None:
+        totals, counts = self._totals, self._counts
+        totals["read_s"] += times[0]
+        totals["decode_s"] += times[1]
+        totals["gather_s"] += times[2]
+        totals["copy_s"] += copy_s
+        totals["wait_s"] += wait_s
+        counts["batches"] += 1
+        counts["samples"] += times[3]
+        counts["bytes"] += size
+
+    def stats(self) -> dict[str, float | int]:
+        """What loading has cost so far, in seconds by stage, and what it gave.
+
+        `read_s` (items were waited for), `decode_s` (items were computed) and `gather_s` (collation) are summed over all
+        processes; `copy_s` made tensors of arrays; `wait_s` is what the loop waited for batches.
+
+        >>> dl = gt.data.DataLoader([1, 2, 3])
+        >>> _ = list(dl)
+        >>> dl.stats()["batches"], dl.stats()["samples"], dl.stats()["bytes"]
+        (3, 3, 24)
+        """
+        return {**self._totals, **self._counts}
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next `iter` begins this epoch; a sampler that has `set_epoch` is told.
+
+        >>> dl = gt.data.DataLoader(list(range(9)), batch_size=9, shuffle=True, generator=0)
+        >>> first, second = list(dl), list(dl)
+        >>> dl.set_epoch(0)
+        >>> bool((next(iter(dl)) == first[0]).all())
+        True
+        """
+        self._epoch, self._resume = epoch - 1, None
+        tell = getattr(self._index_sampler, "set_epoch", None)
+        if callable(tell):
+            tell(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: plain values, less than a kilobyte for GT's samplers.
+
+        >>> dl = gt.data.DataLoader(list(range(6)), batch_size=2, shuffle=True)
+        >>> batches = iter(dl)
+        >>> _ = next(batches)
+        >>> state = dl.state_dict()
+        >>> rest = [b.tolist() for b in batches]
+        >>> dl.load_state_dict(state)
+        >>> [b.tolist() for b in dl] == rest
+        True
+        """
+        if self._resume is not None:
+            return dict(self._resume)
+        return {
+            "version": 1,
+            "epoch": self._epoch,
+            "batch": self._consumed,
+            "finished": self._finished,
+            "base_seed": self._base_seed,
+            "sampler": self._sampler_state,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Makes the next `iter` go on where the state was taken."""
+        if state.get("version") != 1:
+            raise ValueError(f"this is not the state of a DataLoader that GT can continue: {state!r}")
+        self._resume = dict(state)
+
+    def check_worker_number_rationality(self) -> None:
+        """Warns of more workers than cores, as torch does."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        if isinstance(self.num_workers, int) and cores is not None and self.num_workers > cores:
+            warnings.warn(
+                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
+                f"of worker in current system is {cores}, which is smaller than what this DataLoader is going to "
+                "create. Please be aware that excessive worker creation might get DataLoader running slow or even "
+                "freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
+                stacklevel=3,
+            )
+
+
+def _context(context: Any, num_workers: int | str) -> BaseContext | None:
+    if context is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={num_workers}"
+        )
+    if isinstance(context, str):
+        if context not in get_all_start_methods():
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {get_all_start_methods()!r}, "
+                f"but got multiprocessing_context={context!r}"
+            )
+        context = get_context(context)
+    if not isinstance(context, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start "
+            f"method, but got multiprocessing_context={context}"
+        )
+    return context

@@ -1,0 +1,238 @@
+"""Why training is not faster: one answer, with the numbers behind it.
+
+VERDICT-1: the answer follows from three loops (the real one, one on batches that are there already, the loader alone) and
+           from the loader's own counters. Nothing is guessed from how busy a device looks.
+VERDICT-2: the loader's state is put back; the steps are real ones, so the model trains on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gt.data._step_stages import busy_seconds, step_stages
+from gt.data._verdict_measure import ROUNDS, LoaderPass, halved, made_ahead, pass_over, sizes_of, step_seconds
+
+__all__ = ["Verdict", "verdict"]
+
+# The real loop may take this much longer than its parts allow before they are said to be in each other's way.
+IN_THE_WAY = 1.25
+# A step of which this share does not depend on the batch's size is paid for small batches.
+MOSTLY_FIXED = 0.5
+
+_ADVICE = {
+    "compute-bound": [
+        "Loading keeps up; only a quicker step helps: lower precision (gt.autocast), a smaller model, more workers.",
+    ],
+    "small-batch-bound": [
+        "Most of a step does not depend on the batch's size: use larger batches (gt.tune_batch_size finds the size), "
+        "fewer and larger operations, no tensors made in loops.",
+    ],
+    "storage-bound": [
+        "The loop waits for items to be read: read more at once (num_workers, prefetch_factor), read blocks in place of "
+        "single samples, keep the data nearer (gt data cache).",
+    ],
+    "decode-bound": [
+        "The loop waits for items to be computed: more num_workers, arrays in place of lists, work done once "
+        "(gt data cache --after-transforms), a Rust source (gt.data.ParquetDataset).",
+    ],
+    "transfer-bound": [
+        "The loop waits for batches to be copied to the workers: smaller types (uint8, float16, cast after the copy), "
+        "less padding, pin_memory=True on a GPU.",
+    ],
+    "contention": [
+        "Loader and step are quick alone and slow together: they want the same cores, memory or lock. Try fewer "
+        "num_workers, a smaller GT_NUM_THREADS, or loading on another machine.",
+    ],
+}
+_LOADING = {"storage-bound": ("read_s",), "decode-bound": ("decode_s", "gather_s"), "transfer-bound": ("copy_s",)}
+
+
+@dataclass
+class Verdict:
+    """What holds a loop back. `verdict` is the answer, `report()` the whole story; `print` shows it.
+
+    Times are seconds a batch: `real_s` (the loop), `cached_s` (the step on batches that are there), `loader_s` (the loader
+    alone); `stages` holds those of read, decode, gather, copy, forward, backward and optimizer. `headroom` is how many
+    times faster the loop would be if what holds it back took no time.
+
+    >>> found = gt.data.Verdict("compute-bound", real_s=0.01, cached_s=0.01, loader_s=0.001)
+    >>> found.verdict, round(found.samples_per_s)
+    ('compute-bound', 0)
+    """
+
+    verdict: str
+    real_s: float
+    cached_s: float
+    loader_s: float
+    batch_size: int = 0
+    fixed_share: float | None = None
+    device_share: float = 0.0
+    headroom: float = 1.0
+    stages: dict[str, float] = field(default_factory=dict)
+    advice: list[str] = field(default_factory=list)
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples a second of the real loop."""
+        return self.batch_size / self.real_s if self.real_s else 0.0
+
+    def report(self) -> str:
+        """The answer, the numbers and what to change, as text."""
+        lines = [f"{self.verdict}: {self._why()}", ""]
+        rows = [
+            ("the loop", self.real_s),
+            ("the step alone, on batches that are there", self.cached_s),
+            ("the loader alone", self.loader_s),
+        ]
+        lines += [f"  {name:<44}{seconds * 1e3:10.3f} ms a batch" for name, seconds in rows]
+        if self.batch_size:
+            lines.append(f"  {'samples':<44}{self.samples_per_s:10.0f} a second, {self.batch_size} a batch")
+        if self.fixed_share is not None:
+            lines.append(f"  {'of a step, independent of the batch size':<44}{self.fixed_share:10.0%}")
+        if any(self.stages.values()):
+            lines.append(
+                "  stages, ms a batch: " + "  ".join(f"{k[:-2]} {v * 1e3:.3f}" for k, v in self.stages.items())
+            )
+        if self.device_share:
+            lines.append(f"  {'of a step, computing on the workers':<44}{self.device_share:10.0%}")
+        lines.append(f"  {'headroom':<44}{self.headroom:10.2f} times the speed")
+        return "\n".join([*lines, "", *(f"  - {advice}" for advice in self.advice)])
+
+    def _why(self) -> str:
+        if self.verdict in _LOADING:
+            return f"the loop waits for the loader, most of all to {self.verdict.partition('-')[0]}".replace(
+                "to storage", "read"
+            ).replace("to transfer", "copy")
+        return {
+            "compute-bound": "loading keeps up with a step that has enough to do",
+            "small-batch-bound": "loading keeps up, but a step costs nearly the same for fewer samples",
+            "contention": "each part is quicker alone than in the loop",
+        }[self.verdict]
+
+    def __str__(self) -> str:
+        return self.report()
+
+
+def verdict(
+    loader: Any, step_fn: Callable[[Any], Any], *, seconds: float = 2.0, batches: int = 200, stages: bool = True
+) -> Verdict:
+    """Says what holds the loop `for batch in loader: step_fn(batch)` back.
+
+    *compute-bound*, *small-batch-bound*, *storage-bound*, *decode-bound*, *transfer-bound* or *contention*; see `Verdict`.
+    Each of the loops that are timed takes `seconds` or `batches`, whichever ends first. `stages=False` leaves out the few
+    steps that tell forward, backward and optimizer apart.
+
+    >>> import time
+    >>> dl = gt.data.DataLoader(list(range(64)), batch_size=4)
+    >>> gt.data.verdict(dl, lambda batch: time.sleep(len(batch) / 1000), seconds=0.1).verdict
+    'compute-bound'
+    """
+    keep = getattr(loader, "state_dict", None)
+    state = keep() if callable(keep) else None
+    try:
+        return _judged(loader, step_fn, seconds, batches, stages)
+    finally:
+        if state is not None:
+            loader.load_state_dict(state)
+
+
+def _judged(loader: Any, step_fn: Callable[[Any], Any], seconds: float, batches: int, stages: bool) -> Verdict:
+    alone, step_s, real, busy_here = _looked_at(loader, step_fn, seconds, batches)
+    expected = _expected(loader, alone.per_batch, step_s)
+    size = max(sizes_of(alone.kept[0]), key=sizes_of(alone.kept[0]).count, default=0)
+    found = Verdict(
+        "compute-bound", real.per_batch, step_s, alone.per_batch, batch_size=size, stages=dict(alone.stages)
+    )
+    if found.real_s > IN_THE_WAY * expected:
+        found.verdict, found.headroom = "contention", found.real_s / expected
+    elif found.loader_s >= found.cached_s:
+        found.verdict = _loading_stage(alone, loader, busy_here)
+        found.headroom = found.real_s / max(found.cached_s, 1e-9)
+    else:
+        _judge_step(found, step_fn, alone.kept, seconds)
+    if stages:
+        busy = busy_seconds()
+        found.stages |= step_stages(step_fn, alone.kept)
+        found.device_share = min(1.0, (busy_seconds() - busy) / len(alone.kept) / max(found.cached_s, 1e-9))
+    found.advice = [*_advice(found, loader)]
+    return found
+
+
+def _looked_at(
+    loader: Any, step_fn: Callable[[Any], Any], seconds: float, batches: int
+) -> tuple[LoaderPass, float, LoaderPass, float]:
+    """The loader alone, the seconds of a step alone, the loop, and the share of time that this process computed while it loaded.
+
+    In rounds, of which the quickest counts for each: what else the machine does comes and goes.
+    """
+    alone: list[LoaderPass] = []
+    real: list[LoaderPass] = []
+    steps: list[float] = []
+    busy: list[float] = []
+    began = time.perf_counter()
+    while len(real) < ROUNDS and (not real or time.perf_counter() - began < 3 * seconds):
+        computed, passed = time.process_time(), time.perf_counter()
+        alone.append(pass_over(loader, None, seconds / ROUNDS, batches))
+        busy.append((time.process_time() - computed) / (time.perf_counter() - passed))
+        steps.append(step_seconds(step_fn, alone[0].kept, seconds / ROUNDS))
+        real.append(pass_over(loader, step_fn, seconds / ROUNDS, batches))
+    quickest = min(range(len(alone)), key=lambda i: alone[i].per_batch)
+    alone[quickest].kept = alone[0].kept
+    return alone[quickest], min(steps), min(real, key=lambda look: look.per_batch), busy[quickest]
+
+
+def _expected(loader: Any, loader_s: float, step_s: float) -> float:
+    """What a batch costs in the loop if the parts do not disturb each other: the longer one, if they run side by side."""
+    return max(loader_s, step_s) if made_ahead(loader) else loader_s + step_s
+
+
+def _loading_stage(alone: LoaderPass, loader: Any, busy_here: float) -> str:
+    """The stage that the loader spends most of a batch's time in."""
+    if not any(alone.stages.values()):
+        # A loader without counters: either this process computes, or it waits.
+        return "decode-bound" if busy_here > 0.5 else "storage-bound"
+    # Reading and decoding are summed over processes or threads that work side by side; copying is not.
+    workers = getattr(loader, "num_workers", 0)
+    side_by_side = max(1, workers if isinstance(workers, int) else 1)
+    cost = {
+        name: sum(alone.stages.get(stage, 0.0) for stage in parts) / (1 if name == "transfer-bound" else side_by_side)
+        for name, parts in _LOADING.items()
+    }
+    return max(cost, key=lambda name: cost[name])
+
+
+def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], seconds: float) -> None:
+    """Tells a step that has enough to do from one that is mostly overhead: by a step on half a batch."""
+    size = found.batch_size
+    found.headroom = found.real_s / max(found.cached_s, 1e-9)
+    if size < 2:
+        return
+    try:
+        half_s = step_seconds(step_fn, [halved(batch, size) for batch in kept], seconds)
+    except Exception:
+        # A step that insists on its batch size cannot be asked.
+        return
+    # A step costs a + b * samples; two sizes give both.
+    share = min(1.0, max(0.0, (2 * half_s - found.cached_s) / found.cached_s))
+    found.fixed_share = share
+    if share > MOSTLY_FIXED:
+        found.verdict = "small-batch-bound"
+        found.headroom = min(100.0, 1 / max(1e-2, 1 - share))
+
+
+def _advice(found: Verdict, loader: Any) -> list[str]:
+    advice = list(_ADVICE[found.verdict])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not made_ahead(loader) and found.loader_s > 0.1 * found.real_s:
+        advice.append(
+            f"Loading and stepping take turns ({found.loader_s / found.real_s:.0%} of the loop is loading): "
+            "with num_workers=1 or more they run side by side."
+        )
+    workers = getattr(loader, "num_workers", 0)
+    if isinstance(workers, int) and workers > cores:
+        advice.append(f"{workers} workers share {cores} cores.")
+    return advice

@@ -1,0 +1,229 @@
+"""What goes wrong with workers: errors, deaths, hangs, Ctrl-C; and that nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from isolated import environment
+from python_datasets import (
+    BrokenStream,
+    Dying,
+    Exiting,
+    Failing,
+    FailingOddly,
+    Growing,
+    Hanging,
+    Numbers,
+    failing_init,
+    pids,
+)
+
+from gt.data import DataLoader
+
+pytestmark = pytest.mark.timeout(60)
+HERE = os.path.dirname(__file__)
+
+
+def alive(pid):
+    """Whether a process is there and not just waiting to be reaped."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(processes, within=5.0):
+    limit = time.monotonic() + within
+    while time.monotonic() < limit:
+        if not any(alive(pid) for pid in processes):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def shared_files():
+    return sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+
+
+def test_an_error_comes_with_the_workers_traceback():
+    dl = DataLoader(Failing(8), batch_size=2, num_workers=2)
+    batches = iter(dl)
+    assert next(batches)[1].tolist() == [0, 1] and next(batches)[1].tolist() == [2, 3]
+    with pytest.raises(KeyError) as caught:
+        next(batches)
+    text = str(caught.value)
+    assert text.startswith("Caught KeyError in DataLoader worker process 0.\nOriginal Traceback")
+    assert "python_datasets.py" in text and "no such item" in text
+    assert next(batches)[1].tolist() == [6, 7]
+
+
+def test_an_error_that_cannot_be_made_again_is_told_as_text():
+    with pytest.raises(RuntimeError, match="Caught OddError in DataLoader worker process 0(.|\n)*odd"):
+        next(iter(DataLoader(FailingOddly(8), num_workers=1)))
+
+
+def test_errors_before_the_first_item_are_told():
+    with pytest.raises(OSError, match="no disk"):
+        next(iter(DataLoader(Numbers(4), num_workers=1, worker_init_fn=failing_init)))
+    with pytest.raises(ValueError, match="no stream today"):
+        next(iter(DataLoader(BrokenStream(), num_workers=1)))
+
+
+def test_what_cannot_be_sent_is_named():
+    with pytest.raises((AttributeError, TypeError, Exception), match="define them at the top level of a module"):
+        iter(DataLoader(Numbers(4), num_workers=1, collate_fn=lambda items: items))
+    dl = DataLoader(Numbers(4), num_workers=1, collate_fn=lambda items: items[0][1], multiprocessing_context="fork")
+    assert list(dl) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("dataset, ending", [(Dying, r"killed by signal 9 \(SIGKILL\)"), (Exiting, "exit code 3")])
+def test_a_dead_worker_is_an_error(dataset, ending):
+    files = open_files()
+    dl = DataLoader(dataset(40), batch_size=2, num_workers=2, persistent_workers=True)
+    batches = iter(dl)
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match=rf"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly: {ending}"):
+        list(batches)
+    assert time.monotonic() - began < 10
+    with pytest.raises((RuntimeError, StopIteration)):
+        next(batches)
+    del batches, dl
+    # The fork server's own three are there from the first worker on.
+    assert open_files() <= files + 4
+
+
+def test_the_loader_can_be_used_again_after_a_death():
+    dl = DataLoader(Numbers(8), batch_size=2, num_workers=2, collate_fn=pids, persistent_workers=True)
+    batches = iter(dl)
+    os.kill(next(batches), signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        for _ in range(100):
+            list(batches)
+            batches = iter(dl)
+    assert len(set(dl)) == 2
+
+
+def test_a_slow_batch_times_out():
+    dl = DataLoader(Hanging(8), num_workers=1, timeout=1)
+    batches = iter(dl)
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 1 seconds"):
+        list(batches)
+
+
+def test_nothing_is_left_behind():
+    def use(dl):
+        list(dl)
+        next(iter(dl))
+
+    use(DataLoader(Growing([10, 200_000] * 4), num_workers=2))
+    shared, files = shared_files(), open_files()
+    for persistent in (False, True):
+        for _ in range(3):
+            use(DataLoader(Growing([10, 200_000, 5, 400_000] * 2), num_workers=2, persistent_workers=persistent))
+    dl = DataLoader(Growing([300_000] * 8), num_workers=2, persistent_workers=True)
+    list(dl)
+    steady = open_files()
+    for _ in range(5):
+        list(dl)
+    assert open_files() == steady
+    del dl
+    assert shared_files() == shared and open_files() <= files
+
+
+PROGRAM = """
+import sys, time
+sys.path.insert(0, {here!r})
+import gt
+from gt.data import DataLoader
+from python_datasets import {dataset}, pids
+if __name__ == "__main__":
+    gt.ones(3).sum().item()
+    first = DataLoader(Numbers(4), num_workers=2, collate_fn=pids, persistent_workers=True)
+    print(*set(first), flush=True)
+    dl = DataLoader({dataset}(100, {arguments}), num_workers=2, persistent_workers=True)
+    try:
+        for batch in dl:
+            pass
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        sys.exit(7)
+"""
+
+
+def start(dataset, arguments=""):
+    text = PROGRAM.format(here=HERE, dataset=dataset, arguments=arguments).replace(
+        "import Hanging", "import Numbers, Hanging"
+    )
+    command = [sys.executable, "-c", textwrap.dedent(text)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True
+    )
+    return process, [int(pid) for pid in process.stdout.readline().split()]
+
+
+def members(group):
+    """The processes of a process group."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and alive(int(name)):
+            try:
+                if os.getpgid(int(name)) == group:
+                    found.append(int(name))
+            except ProcessLookupError:
+                pass
+    return found
+
+
+def test_workers_do_not_outlive_a_killed_parent():
+    shared = shared_files()
+    process, workers = start("Hanging")
+    try:
+        assert len(workers) == 2 and all(alive(pid) for pid in workers)
+        time.sleep(0.5)
+        everyone = members(process.pid)
+        assert set(workers) <= set(everyone)
+        process.kill()
+        process.wait()
+        assert gone(everyone), members(process.pid)
+        assert shared_files() == shared
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_ends_the_wait_and_the_workers():
+    process, _ = start("Hanging")
+    try:
+        time.sleep(0.7)
+        everyone = members(process.pid)
+        began = time.monotonic()
+        # As a terminal does: to everyone in the foreground.
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout.readline().strip() == "interrupted"
+        out, errors = process.communicate(timeout=15)
+        assert process.returncode == 7 and time.monotonic() - began < 8
+        assert errors == ""
+        assert gone(everyone)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_program_that_forgets_the_guard_is_told(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {HERE!r})\n"
+        "from gt.data import DataLoader\nfrom python_datasets import Numbers\n"
+        "print(list(DataLoader(Numbers(2), num_workers=1)))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment(), timeout=50)
+    assert done.returncode == 1 and 'if __name__ == "__main__"' in done.stderr.splitlines()[-1], done.stderr
