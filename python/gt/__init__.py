@@ -124,6 +124,7 @@ from gt.version import __version__
 
 if _TYPE_CHECKING:
     from gt import amp, data, models, nn, optim, serialization
+    from gt._tuning import tune_batch_size
     from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
     from gt.serialization import load, save
 
@@ -258,6 +259,7 @@ __all__ = [
     "synchronize",
     "tensor",
     "testing",
+    "tune_batch_size",
     "uint8",
     "use_deterministic_algorithms",
     "utils",
@@ -285,6 +287,7 @@ _LATER = {
     "set_autocast_dtype": "amp",
     "load": "serialization",
     "save": "serialization",
+    "tune_batch_size": "_tuning",
     "GradScaler": "amp",
 }
 _LATER |= dict.fromkeys(
