@@ -122,8 +122,11 @@ def tune_batch_size(
     for size in _doubling() if sizes is None else _checked(sizes):
         gc.collect()
         with _watched() as seen:
+            failures = _failures()
             try:
-                step_s, _ = step_seconds(step_fn, [size], seconds)
+                step_s: float | None = step_seconds(step_fn, [size], seconds)[0]
+                if _failures() > failures:
+                    _raise_unread(step_fn(size))
             except (OutOfMemoryError, MemoryError):
                 step_s = None
         if step_s is None:
@@ -153,6 +156,17 @@ def _checked(sizes: Iterable[int]) -> list[int]:
     if found and found[0] < 1:
         raise ValueError(f"batch sizes should be positive, but got {found[0]}")
     return found
+
+
+def _failures() -> int:
+    return sum(int(stats.get("failures", 0)) for stats in debug.get_worker_stats().values())
+
+
+def _raise_unread(value: Any) -> None:
+    """Raises why a step failed that nobody read anything of: by reading what it returns, if it returns a tensor."""
+    if isinstance(value, _core.Tensor):
+        value.flatten()[:1].tolist()
+    raise OutOfMemoryError("a step failed and returned nothing that tells why; most likely memory ran out")
 
 
 def _recovered() -> None:

@@ -68,6 +68,12 @@ except gt.OutOfMemoryError as error:
     assert "not even a batch of 1 fits" in run(program, GT_MEMORY_LIMIT=64 << 20).stdout
 
 
+def test_errors_that_nobody_read_are_found():
+    table = gt.ones(4, 4)
+    with pytest.raises(IndexError):
+        gt.tune_batch_size(lambda n: table[gt.full((n,), 9)], sizes=[1, 2], seconds=0.01)
+
+
 def test_other_errors_are_the_users():
     def step(n):
         raise KeyError("mine")
