@@ -7,6 +7,7 @@ VERDICT-2: the loader's state is put back; the steps are real ones, so the model
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -18,10 +19,8 @@ from gt.data._verdict_measure import ROUNDS, LoaderPass, halved, made_ahead, pas
 
 __all__ = ["Verdict", "verdict"]
 
-# The real loop may take this much longer than its parts allow before they are said to be in each other's way. Parts that
-# take turns anyway have less to quarrel about, so there an accident is likelier.
+# A loop may take this much longer than its parts allow before they are said to be in each other's way.
 IN_THE_WAY = 1.25
-IN_THE_WAY_BY_TURNS = 1.6
 # A step of which this share does not depend on the batch's size is paid for small batches.
 MOSTLY_FIXED = 0.5
 
@@ -193,9 +192,11 @@ def _looked_at(
 
 
 def _most(loader: Any, loader_s: float, step_s: float) -> float:
-    """The most that a batch may cost in the loop before its parts are said to be in each other's way."""
-    slack = IN_THE_WAY if made_ahead(loader) else IN_THE_WAY_BY_TURNS
-    return slack * _expected(loader, loader_s, step_s)
+    """The most that a batch may cost in the loop before its parts are said to be in each other's way.
+
+    Parts that take turns cannot be: what makes them slower is outside of the loop.
+    """
+    return IN_THE_WAY * _expected(loader, loader_s, step_s) if made_ahead(loader) else math.inf
 
 
 def _expected(loader: Any, loader_s: float, step_s: float) -> float:
@@ -248,6 +249,11 @@ def _advice(found: Verdict, loader: Any) -> list[str]:
         advice.append(
             f"Loading and stepping take turns ({found.loader_s / found.real_s:.0%} of the loop is loading): "
             "with num_workers=1 or more they run side by side."
+        )
+    if found.verdict in ("compute-bound", "small-batch-bound") and found.device_share < 0.5:
+        advice.append(
+            f"The workers compute in {found.device_share:.0%} of a step; the rest is the program itself: fewer and larger "
+            "operations, no tensors made in loops, fewer reads."
         )
     workers = getattr(loader, "num_workers", 0)
     if isinstance(workers, int) and workers > cores:
