@@ -8,12 +8,12 @@ VERDICT-2: the loader's state is put back; the steps are real ones, so the model
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gt.data._loader_arguments import available_cores
 from gt.data._step_stages import step_stages
 from gt.data._verdict_measure import ROUNDS, LoaderPass, halved, made_ahead, pass_over, sizes_of, step_seconds
 
@@ -109,7 +109,8 @@ class Verdict:
                 "to storage", "read"
             ).replace("to transfer", "copy")
         return {
-            "compute-bound": "loading keeps up with a step that has enough to do",
+            "compute-bound": "loading keeps up; the step takes the time"
+            + ("" if self.device_share >= 0.5 else ", most of it in the program and not on the workers"),
             "small-batch-bound": "loading keeps up, but a step costs nearly the same for fewer samples",
             "contention": "each part is quicker alone than in the loop",
         }[self.verdict]
@@ -222,7 +223,7 @@ def _loading_stage(alone: LoaderPass, loader: Any, busy_here: float) -> str:
 def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], seconds: float) -> None:
     """Tells a step that has enough to do from one that is mostly overhead: by a step on half a batch."""
     size = found.batch_size
-    found.headroom = found.real_s / max(found.cached_s, 1e-9)
+    found.headroom = max(1.0, found.real_s / max(found.cached_s, 1e-9))
     if size < 2:
         return
     half_s = float("inf")
@@ -237,6 +238,7 @@ def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], 
     # A step costs a + b * samples; two sizes give both.
     share = min(1.0, max(0.0, (2 * half_s - found.cached_s) / found.cached_s))
     found.fixed_share = share
+    found.headroom = max(1.0, found.real_s / found.cached_s)
     if share > MOSTLY_FIXED:
         found.verdict = "small-batch-bound"
         found.headroom = min(100.0, 1 / max(1e-2, 1 - share))
@@ -244,7 +246,7 @@ def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], 
 
 def _advice(found: Verdict, loader: Any) -> list[str]:
     advice = list(_ADVICE[found.verdict])
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = available_cores()
     if not made_ahead(loader) and found.loader_s > 0.1 * found.real_s:
         advice.append(
             f"Loading and stepping take turns ({found.loader_s / found.real_s:.0%} of the loop is loading): "

@@ -34,13 +34,13 @@ from gt import nn, optim
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
 optimizer = optim.SGD(model.parameters(), lr=0.1)
 def step(n):
-    loss = model(gt.randn(n * 512, 256)).square().mean()
+    loss = model(gt.randn(n * 128, 256)).square().mean()
     optimizer.zero_grad(); loss.backward(); optimizer.step()
-found = gt.tune_batch_size(step, seconds=0.03, min_gain=-1.0, effective=512)
+found = gt.tune_batch_size(step, seconds=0.02, min_gain=-1.0, effective=512)
 last = found.rows[-1]
 assert not last.fits and len(found.rows) > 2, found
 peaks = [row.peak_bytes for row in found.rows if row.fits]
-assert peaks == sorted(peaks) and peaks[0] > 256 * 512 * 4, peaks
+assert peaks == sorted(peaks) and peaks[0] > 256 * 128 * 4, peaks
 assert 0.1 < found.rows[-2].share_of_limit <= 1.0, found
 text = str(found)
 assert "out of memory" in text and "effective batch of 512" in text
@@ -51,7 +51,7 @@ print("done")
 
 
 def test_running_out_of_memory_ends_the_search_and_nothing_else():
-    assert run(OVER, GT_MEMORY_LIMIT=64 << 20).stdout.strip() == "done"
+    assert run(OVER, GT_MEMORY_LIMIT=16 << 20).stdout.strip() == "done"
 
 
 def test_not_even_one():
