@@ -195,9 +195,11 @@ def _looked_at(
 def _most(loader: Any, loader_s: float, step_s: float) -> float:
     """The most that a batch may cost in the loop before its parts are said to be in each other's way.
 
-    Parts that take turns cannot be: what makes them slower is outside of the loop.
+    Parts that take turns cannot be, nor can one that is nothing beside the other: what makes those slower is outside of
+    the loop.
     """
-    return IN_THE_WAY * _expected(loader, loader_s, step_s) if made_ahead(loader) else math.inf
+    comparable = min(loader_s, step_s) > (IN_THE_WAY - 1) * max(loader_s, step_s)
+    return IN_THE_WAY * _expected(loader, loader_s, step_s) if made_ahead(loader) and comparable else math.inf
 
 
 def _expected(loader: Any, loader_s: float, step_s: float) -> float:
