@@ -125,6 +125,7 @@ from gt.version import __version__
 if _TYPE_CHECKING:
     from gt import amp, data, models, nn, optim, serialization, signal
     from gt._pipeline import pipeline
+    from gt._tuning import tune_batch_size
     from gt.amp import autocast, get_autocast_dtype, is_autocast_enabled, set_autocast_dtype
     from gt.serialization import load, save
     from gt.signal import (
@@ -275,6 +276,7 @@ __all__ = [
     "synchronize",
     "tensor",
     "testing",
+    "tune_batch_size",
     "uint8",
     "use_deterministic_algorithms",
     "utils",
@@ -303,6 +305,7 @@ _LATER = {
     "set_autocast_dtype": "amp",
     "load": "serialization",
     "save": "serialization",
+    "tune_batch_size": "_tuning",
     "GradScaler": "amp",
     "pipeline": "_pipeline",
 }

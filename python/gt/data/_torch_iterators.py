@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
+import pickle
 import time
 import warnings
 from collections.abc import Iterator
@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from gt.data._collate import Maker
 from gt.data._fetch import EndOfStream, Fetcher, Times
+from gt.data._loader_arguments import available_cores
 from gt.data._shared_blocks import load_batch
 from gt.data._worker_pool import WorkerPool
 
 if TYPE_CHECKING:
-    from gt.data._torch_loader import DataLoader
+    from gt.data._torch_loader import DataLoader as AnyLoader
+
+    DataLoader = AnyLoader[Any]
 
 __all__ = ["AutoEpoch", "EpochIterator", "InProcessEpoch", "WorkersEpoch"]
 
@@ -209,6 +212,8 @@ class WorkersEpoch(EpochIterator):
             self._give_tasks()
             if message[0] != "end":
                 return message, worker
+        if not self._loader.persistent_workers:
+            self._pool.stop()
         raise StopIteration
 
     def _receive(self) -> None:
@@ -260,11 +265,16 @@ class AutoEpoch(EpochIterator):
     def _decide(self) -> None:
         # The first of each has what is only paid once: caches, plans.
         loading, between = min(self._loading[1:]), min(self._between[1:])
-        workers = workers_for(loading, between, len(os.sched_getaffinity(0)))
-        self._loader._settle_workers(workers)
+        self._loader.num_workers = workers_for(loading, between, available_cores())
         # A stream cannot be handed over in the middle; it has its workers from the next epoch on.
-        if workers and not self._loader._iterable:
-            self._inner = WorkersEpoch(self._loader, self._indices, self._epoch, self._loader._pool_for(self._epoch))
+        if not self._loader.num_workers or self._loader._iterable:
+            return
+        try:
+            self._inner = self._loader._workers_epoch(self._indices)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            # Whoever leaves the choice to the loader does not want an error for it.
+            warnings.warn(f"num_workers='auto' stays without workers: {error}", stacklevel=4)
+            self._loader.num_workers = 0
 
     def skip(self, batches: int) -> None:
         self._inner.skip(batches)

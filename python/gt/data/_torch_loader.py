@@ -7,22 +7,22 @@ LOADER-2: the state counts batches that were handed out. After `load_state_dict`
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Iterator
-from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from gt.data._dataset import IterableDataset
 from gt.data._fetch import without_gt
 from gt.data._keyed_order import draw_seed, key_of
+from gt.data._loader_arguments import check_order, check_workers, context_of, warn_of_many_workers
 from gt.data._sampler import BatchSampler, RandomSampler, SequentialSampler
 from gt.data._torch_iterators import AutoEpoch, EpochIterator, InProcessEpoch, WorkersEpoch
 from gt.data._worker import Job
 from gt.data._worker_pool import WorkerPool, default_context
 
 __all__ = ["DataLoader"]
+
+Item = TypeVar("Item", covariant=True)
 
 _FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persistent_workers".split())
 
@@ -35,7 +35,7 @@ class _Forever:
             yield None
 
 
-class DataLoader:
+class DataLoader(Generic[Item]):
     """Batches of a dataset, as `torch.utils.data.DataLoader` gives them; tensors in them are GT's.
 
     Beyond torch's arguments: `generator` may be a number, with which every epoch has an order of its own that can be had
@@ -68,39 +68,11 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        auto = num_workers == "auto"
-        if not auto and (not isinstance(num_workers, int) or isinstance(num_workers, bool)):
-            raise TypeError(f"num_workers should be a number or 'auto', but got num_workers={num_workers!r}")
-        if not auto and num_workers < 0:  # type: ignore[operator]
-            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-        if timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError(
-                "prefetch_factor option could only be specified in multiprocessing."
-                "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
-            )
-        if prefetch_factor is not None and prefetch_factor < 0:
-            raise ValueError("prefetch_factor option should be non-negative")
-        if persistent_workers and num_workers == 0:
-            raise ValueError("persistent_workers option needs num_workers > 0")
         self._iterable = isinstance(dataset, IterableDataset)
-        if self._iterable:
-            for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
-                if value is not None and value is not False:
-                    raise ValueError(
-                        f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
-                    )
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+        check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        check_order(self._iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-                )
             batch_size = None
-        elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
             if self._iterable:
                 sampler = _Forever()
@@ -119,7 +91,7 @@ class DataLoader:
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = _context(multiprocessing_context, num_workers)
+        self.multiprocessing_context = context_of(multiprocessing_context, num_workers)
         self.generator = generator
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
@@ -135,8 +107,7 @@ class DataLoader:
         self._resume: dict[str, Any] | None = None
         self._totals = dict.fromkeys(("read_s", "decode_s", "gather_s", "copy_s", "wait_s"), 0.0)
         self._counts = dict.fromkeys(("batches", "samples", "bytes"), 0)
-        if not auto:
-            self.check_worker_number_rationality()
+        warn_of_many_workers(num_workers)
         self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -194,14 +165,12 @@ class DataLoader:
             return AutoEpoch(self, indices, self._epoch)
         if self.num_workers == 0:
             return InProcessEpoch(self, indices, self._epoch)
-        return WorkersEpoch(self, indices, self._epoch, self._pool_for(self._epoch))
+        return self._workers_epoch(indices)
 
-    def _pool_for(self, epoch: int) -> WorkerPool:
-        """The processes for an epoch: those of the last one if they are to persist."""
+    def _workers_epoch(self, indices: Iterator[Any]) -> WorkersEpoch:
+        """An epoch made by processes: by those of the last one if they are to persist, else by its own."""
         if self._pool is not None and self._pool.alive:
-            if self.persistent_workers:
-                return self._pool
-            self._pool.stop()
+            return WorkersEpoch(self, indices, self._epoch, self._pool)
         assert isinstance(self.num_workers, int)
         job = Job(
             dataset=without_gt(self.dataset) if self.collate_fn is None else self.dataset,
@@ -212,23 +181,18 @@ class DataLoader:
             worker_init_fn=self.worker_init_fn,
         )
         context = self.multiprocessing_context or default_context()
-        self._pool = WorkerPool(context, job, self._base_seed, self.num_workers)
-        return self._pool
-
-    def _settle_workers(self, workers: int) -> None:
-        self.num_workers = workers
+        pool = WorkerPool(context, job, self._base_seed, self.num_workers)
+        if self.persistent_workers:
+            self._pool = pool
+        return WorkersEpoch(self, indices, self._epoch, pool)
 
     def _batch_consumed(self, epoch: int) -> None:
         if epoch == self._epoch:
             self._consumed += 1
 
     def _epoch_ended(self, epoch: int) -> None:
-        if epoch != self._epoch:
-            return
-        self._finished = True
-        if self._pool is not None and not self.persistent_workers:
-            self._pool.stop()
-            self._pool = None
+        if epoch == self._epoch:
+            self._finished = True
 
     def _count(self, times: tuple[float, float, float, int], copy_s: float, wait_s: float, size: int) -> None:
         totals, counts = self._totals, self._counts
@@ -296,38 +260,3 @@ class DataLoader:
         if state.get("version") != 1:
             raise ValueError(f"this is not the state of a DataLoader that GT can continue: {state!r}")
         self._resume = dict(state)
-
-    def check_worker_number_rationality(self) -> None:
-        """Warns of more workers than cores, as torch does."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        if isinstance(self.num_workers, int) and cores is not None and self.num_workers > cores:
-            warnings.warn(
-                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
-                f"of worker in current system is {cores}, which is smaller than what this DataLoader is going to "
-                "create. Please be aware that excessive worker creation might get DataLoader running slow or even "
-                "freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-                stacklevel=3,
-            )
-
-
-def _context(context: Any, num_workers: int | str) -> BaseContext | None:
-    if context is None:
-        return None
-    if num_workers == 0:
-        raise ValueError(
-            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
-            f"num_workers={num_workers}"
-        )
-    if isinstance(context, str):
-        if context not in get_all_start_methods():
-            raise ValueError(
-                f"multiprocessing_context option should specify a valid start method in {get_all_start_methods()!r}, "
-                f"but got multiprocessing_context={context!r}"
-            )
-        context = get_context(context)
-    if not isinstance(context, BaseContext):
-        raise TypeError(
-            "multiprocessing_context option should be a valid context object or a string specifying the start "
-            f"method, but got multiprocessing_context={context}"
-        )
-    return context

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gt import _core
+from gt.data._step_stages import busy_seconds
 
 __all__ = ["ROUNDS", "LoaderPass", "halved", "pass_over", "sizes_of", "step_seconds"]
 
@@ -99,15 +100,15 @@ def pass_over(loader: Any, step_fn: Callable[[Any], Any] | None, seconds: float,
     return found
 
 
-def step_seconds(step_fn: Callable[[Any], Any], batches: list[Any], seconds: float) -> float:
-    """Seconds a step takes on batches that are there."""
+def step_seconds(step_fn: Callable[[Any], Any], batches: list[Any], seconds: float) -> tuple[float, float]:
+    """Seconds a step takes on batches that are there, and the share of them in which the workers computed."""
     limit = time.perf_counter() + seconds / 4
     for i in range(WARM_STEPS):
         step_fn(batches[i % len(batches)])
         if time.perf_counter() > limit:
             break
-    _core.synchronize()
-    rounds: list[float] = []
+    rounds: list[tuple[float, float]] = []
+    busy = busy_seconds()
     until = time.perf_counter() + seconds
     while not rounds or (len(rounds) < ROUNDS and time.perf_counter() < until):
         began, steps = time.perf_counter(), 0
@@ -115,7 +116,9 @@ def step_seconds(step_fn: Callable[[Any], Any], batches: list[Any], seconds: flo
             step_fn(batches[steps % len(batches)])
             steps += 1
         _core.synchronize()
-        rounds.append((time.perf_counter() - began) / steps)
+        passed = time.perf_counter() - began
+        busy_before, busy = busy, busy_seconds()
+        rounds.append((passed / steps, min(1.0, (busy - busy_before) / passed)))
     return min(rounds)
 
 

@@ -12,9 +12,11 @@ import os
 import pickle
 import signal
 import socket
+import sys
 import time
 import weakref
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.reduction import ForkingPickler
@@ -25,6 +27,7 @@ from gt.data._worker import GRACE_S, Job, run_worker
 
 __all__ = ["WorkerPool", "default_context"]
 
+PRELOADED = ("gt.data._worker", "numpy")
 HINT_PICKLE = (
     "The dataset, collate_fn and worker_init_fn of a DataLoader with num_workers > 0 are sent to its processes: "
     "define them at the top level of a module, or pass multiprocessing_context='fork' "
@@ -43,7 +46,9 @@ def default_context() -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     # Without effect if the server runs already. Not the main module: what it starts must not be started in the server.
-    context.set_forkserver_preload(["gt.data._worker", "numpy"])
+    wanted = getattr(forkserver._forkserver, "_preload_modules", [])
+    kept = [module for module in wanted if module not in ("__main__", *PRELOADED)]
+    context.set_forkserver_preload([*kept, *PRELOADED])
     return context
 
 
@@ -191,7 +196,11 @@ class WorkerPool:
 
 def _pickled(job: Job) -> bytes:
     try:
-        return bytes(ForkingPickler.dumps(job))
+        made = bytes(ForkingPickler.dumps(job))
+        if b"__main__" in made and not hasattr(sys.modules["__main__"], "__file__"):
+            # A console, a notebook, python -c: the workers have no module to import it from.
+            raise pickle.PicklingError("a part of the loader is defined in a main module that is not a file")
+        return made
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise type(error)(f"{error}. {HINT_PICKLE}") from error
 

@@ -136,6 +136,30 @@ def test_an_epoch_may_be_broken_off():
     assert ids(dl) == [[i, i + 1] for i in range(0, 40, 2)]
 
 
+def test_loops_over_one_loader_may_nest():
+    for workers in (0, 1):
+        dl = DataLoader(Numbers(3), num_workers=workers)
+        assert [(i.item(), j.item()) for _, i in dl for _, j in dl] == [(i, j) for i in range(3) for j in range(3)]
+
+
+def test_a_loop_that_is_left_takes_its_workers_with_it():
+    dl = DataLoader(Numbers(100), num_workers=2, collate_fn=pids)
+    found = []
+    for pid in dl:
+        found.append(pid)
+        if len(found) == 2:
+            break
+    with pytest.raises(ProcessLookupError):
+        os.kill(found[0], 0)
+
+
+def test_auto_stays_without_workers_if_nothing_can_be_sent():
+    dl = DataLoader(Spinning(64, 0.002), batch_size=4, num_workers="auto", collate_fn=lambda items: len(items))
+    with pytest.warns(UserWarning, match="stays without workers"):
+        assert sum(dl) == 64
+    assert dl.num_workers == 0
+
+
 def test_out_of_order_nothing_is_lost():
     dl = DataLoader(Spinning(24, 0.001), batch_size=2, num_workers=2, in_order=False)
     assert sorted(sum(ids(dl), [])) == list(range(24))
