@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::{Dispatcher, DispatcherConfig};
-use gt_net::{Address, Fingerprint, Identity, Io, ServerTls};
+use gt_net::{Address, Fingerprint, Identity, Io, Relay, ServerTls};
 use signal_hook::consts::SIGCHLD;
 
 use crate::children::Children;
@@ -17,7 +17,8 @@ use crate::{log_lines, reach, size};
 /// Serve sessions: scripts connect here, workers join here.
 ///
 /// The server takes scripts (gt.connect) and workers (gt worker) at one port, and at a Unix socket for processes of the same
-/// user on this machine. It places sessions on workers and passes their work on; tensors never go through it.
+/// user on this machine. It places sessions on workers and passes their work on. Tensors go between scripts and workers; through
+/// the server they go only where a worker cannot be reached.
 ///
 /// On loopback no token is needed. Any other --host needs one, and should have --tls:
 ///   (umask 077; head -c 32 /dev/urandom | base64 > gt.token)
@@ -99,9 +100,13 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
     let io = Io::start("gt-server")?;
     let timer = dispatcher.start_timer()?;
     let tls = identity.as_ref().map(ServerTls::new).transpose()?;
-    let tcp = dispatcher.listen(&io, &address, tls)?;
+    let finder = dispatcher.clone();
+    let silence = DispatcherConfig::default().idle_timeout;
+    let relay = Relay::new(&io, silence, move |peer, token, worker| finder.find_worker(peer, token, worker));
+    let door = |relay: Relay| move |receiver| relay.receiver(receiver);
+    let tcp = dispatcher.listen_behind(&io, &address, tls, door(relay.clone()))?;
     let Address::Tcp { port, .. } = *tcp.address() else { bail!("{} is no port", tcp.address()) };
-    let unix = dispatcher.listen(&io, &Address::Unix(gt_net::server_socket(port)?), None)?;
+    let unix = dispatcher.listen_behind(&io, &Address::Unix(gt_net::server_socket(port)?), None, door(relay))?;
     let mut children = Children::start(worker_command, args.workers, &worker_args(&args, port))?;
 
     let fingerprint = identity.as_ref().map(Identity::fingerprint).transpose()?;

@@ -131,14 +131,14 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
         Some(text) => Some(ClientTls::pinned(text.parse().map_err(wrong)?).map_err(wrong)?),
         None => None,
     };
-    let network = Network { io: io()?, addresses, tls, host: gt_net::host_id() };
-    let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default();
+    let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default().into_bytes();
+    let network = Network { io: io()?, addresses, tls, token: token.clone(), host: gt_net::host_id() };
     let remote = session::blocking(|| {
         Group::open(
             Box::new(network),
             Options {
                 name: format!("{} (process {})", script(), std::process::id()),
-                token: token.into_bytes(),
+                token,
                 variables: config::session_variables(),
                 workers: options.workers,
                 pin: None,

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gt_net::protocol::{FromWorker, WorkerInfo};
-use gt_net::{Address, Identity, Io, Limits, Listener, NetError, ServerTls};
+use gt_net::{Address, Identity, Io, Limits, Listener, NetError, Reach, ServerTls};
 
 use super::config::{ServeConfig, ServedDevice};
 use super::courier::Couriers;
@@ -42,7 +42,7 @@ impl Service {
     /// When it cannot listen.
     pub fn start(worker: WorkerHandle, device: ServedDevice, config: ServeConfig) -> Result<Service, ServeError> {
         let io = Io::start("gt-net")?;
-        let couriers = Couriers::new(io.clone(), config.held.transfer_bytes, config.lease);
+        let couriers = Couriers::new(reach(&io, &config), config.held.transfer_bytes, config.lease);
         let around = Surroundings {
             group: Arc::new(Group::default()),
             couriers: Arc::new(couriers),
@@ -122,6 +122,20 @@ impl Drop for Service {
         self.end();
     }
 }
+/// How other workers are reached.
+fn reach(io: &Io, config: &ServeConfig) -> Reach {
+    let near = config.unix.iter().map(|address| (address.clone(), None));
+    let far = [(config.server.clone(), config.server_tls.clone())];
+    Reach {
+        io: io.clone(),
+        host: gt_net::host_id(),
+        encrypted: false,
+        server: near.chain(far).collect(),
+        token: config.token.as_ref().map(|token| token.as_bytes().to_vec()).unwrap_or_default(),
+        silence: None,
+    }
+}
+
 
 /// Opens the sockets, and says where they are.
 fn listen(
