@@ -3,16 +3,19 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::{Dispatcher, DispatcherConfig};
 use gt_net::{Address, Fingerprint, Identity, Io, Relay, ServerTls};
-use signal_hook::consts::SIGCHLD;
 
 use crate::children::Children;
 use crate::ending::Ending;
 use crate::{log_lines, reach, size};
+
+/// How often signals are looked for, and whether workers have died.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve sessions: scripts connect here, workers join here.
 ///
@@ -36,7 +39,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
 
-    /// Start so many workers on this machine, and end them with the server.
+    /// Start so many workers on this machine, start those again that die, and end them with the server.
     #[arg(long, value_name = "N", default_value_t = 0)]
     workers: usize,
 
@@ -86,7 +89,7 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
         eprintln!("gt: warning: whoever is on the network can read tokens and data; --tls encrypts");
     }
     // Before anything is started, or a signal could leave it behind.
-    let mut signals = Ending::signals_and(&[SIGCHLD])?;
+    let mut signals = Ending::signals()?;
     let ending = Ending::prepare()?;
 
     let log = log_lines::open(args.log_file.as_deref())?;
@@ -94,12 +97,13 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
         token,
         max_sessions: args.max_sessions,
         max_session_memory: args.max_session_memory,
-        log,
+        log: log.clone(),
         ..DispatcherConfig::default()
     })?;
     let io = Io::start("gt-server")?;
     let timer = dispatcher.start_timer()?;
     let tls = identity.as_ref().map(ServerTls::new).transpose()?;
+    gt_net::remove_stale_sockets(&gt_net::runtime_directory()?);
     let finder = dispatcher.clone();
     let silence = DispatcherConfig::default().idle_timeout;
     let relay = Relay::new(&io, silence, move |peer, token, worker| finder.find_worker(peer, token, worker));
@@ -111,13 +115,9 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
 
     let fingerprint = identity.as_ref().map(Identity::fingerprint).transpose()?;
     announce(&tcp.address().to_string(), &unix.address().to_string(), fingerprint, args.workers)?;
-    for signal in signals.forever() {
-        if signal != SIGCHLD {
-            break;
-        }
-        for (number, how) in children.ended() {
-            eprintln!("gt: worker {number} of this server has ended: {how}");
-        }
+    while signals.pending().next().is_none() {
+        children.look_after(Instant::now(), &mut |line| log.line(format_args!("{line}")));
+        std::thread::sleep(LOOK_INTERVAL);
     }
 
     ending.begin();

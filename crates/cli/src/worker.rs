@@ -85,7 +85,7 @@ pub(crate) struct WorkerArgs {
 }
 
 pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
-    let mut signals = Ending::signals_and(&[])?;
+    let mut signals = Ending::signals()?;
     let ending = Ending::prepare()?;
     if let Some(parent) = args.parent {
         end_with(parent)?;

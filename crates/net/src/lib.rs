@@ -68,7 +68,7 @@ pub use io::Io;
 pub use limits::Limits;
 pub use listener::Listener;
 pub use pair::pair;
-pub use place::{host_id, runtime_directory, server_socket};
+pub use place::{host_id, process_socket, remove_stale_sockets, runtime_directory, server_socket};
 pub use reach::{Reach, Way};
 pub use receiver::{Peer, Receiver};
 pub use relay::Relay;

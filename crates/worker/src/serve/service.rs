@@ -3,7 +3,6 @@
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -122,6 +121,7 @@ impl Drop for Service {
         self.end();
     }
 }
+
 /// How other workers are reached.
 fn reach(io: &Io, config: &ServeConfig) -> Reach {
     let near = config.unix.iter().map(|address| (address.clone(), None));
@@ -135,7 +135,6 @@ fn reach(io: &Io, config: &ServeConfig) -> Reach {
         silence: None,
     }
 }
-
 
 /// Opens the sockets, and says where they are.
 fn listen(
@@ -184,15 +183,14 @@ fn listen(
     Ok((listeners, info))
 }
 
-/// A socket file that no other service of this host has.
+/// A socket file that no other service of this host has. Those of services that were killed go.
 fn socket_path(config: &ServeConfig) -> Result<PathBuf, NetError> {
-    static SERVICES: AtomicU64 = AtomicU64::new(0);
     let directory = match &config.socket_directory {
         Some(directory) => directory.clone(),
         None => gt_net::runtime_directory()?,
     };
-    let (process, service) = (std::process::id(), SERVICES.fetch_add(1, Relaxed));
-    Ok(directory.join(format!("worker-{process}-{service}.sock")))
+    gt_net::remove_stale_sockets(&directory);
+    Ok(gt_net::process_socket(&directory, "worker"))
 }
 
 /// What others call this host.
