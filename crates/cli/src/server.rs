@@ -92,7 +92,7 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
     let mut signals = Ending::signals()?;
     let ending = Ending::prepare()?;
 
-    let log = log_lines::open(args.log_file.as_deref())?;
+    let log = log_lines::open(args.log_file.as_deref(), gt::Config::from_env()?.dispatcher_debug())?;
     let dispatcher = Dispatcher::new(DispatcherConfig {
         token,
         max_sessions: args.max_sessions,

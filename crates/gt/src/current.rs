@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gt_client::link::Link;
-use gt_client::remote::Group;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
 use gt_ir::TensorId;
@@ -13,6 +12,7 @@ use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
 
 use crate::config::Config;
+use crate::connected::Connected;
 use crate::{embedded, group, server, signals};
 
 /// What the session's own functions need of it.
@@ -20,7 +20,7 @@ pub(crate) enum Current {
     /// A worker in this process.
     Embedded(SessionHandle),
     /// A server.
-    Remote(Arc<Group>),
+    Remote(Arc<Connected>),
 }
 
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
@@ -83,7 +83,7 @@ pub(crate) fn embedded_session() -> Option<SessionHandle> {
     }
 }
 
-fn remote() -> Option<Arc<Group>> {
+fn remote() -> Option<Arc<Connected>> {
     match &*CURRENT.lock() {
         Some(Current::Remote(remote)) => Some(remote.clone()),
         Some(Current::Embedded(_)) | None => None,

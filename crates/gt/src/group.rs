@@ -38,7 +38,9 @@ impl Group {
         let wrong = |e: NetError| Error::Connection(format!("a group of {n} workers: {e}"));
         let path = gt_net::process_socket(&gt_net::runtime_directory().map_err(wrong)?, "group");
         let io = Io::start("gt-server").map_err(wrong)?;
-        let dispatcher = Dispatcher::new(DispatcherConfig::default()).map_err(wrong)?;
+        let debug = config.dispatcher_debug();
+        let log = gt_dispatcher::Log::new(move |line| debug.print(|| line));
+        let dispatcher = Dispatcher::new(DispatcherConfig { log, ..DispatcherConfig::default() }).map_err(wrong)?;
         let listener = dispatcher.listen(&io, &Address::Unix(path), None).map_err(wrong)?;
         let timer = dispatcher.start_timer().map_err(wrong)?;
         let address = listener.address().clone();

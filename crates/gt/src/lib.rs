@@ -12,6 +12,7 @@
 //! The first op starts the worker; `install` says how. Variables (`GT_BACKEND`, `GT_NUM_THREADS`, …) are read then.
 
 mod config;
+mod connected;
 mod current;
 mod embedded;
 mod group;

@@ -12,6 +12,7 @@ use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
 use gt_net::{Address, ClientTls, Io};
 
 use crate::config::{self, Config};
+use crate::connected::{Connected, instruction_log};
 use crate::current::{self, Current};
 use crate::{group, signals};
 
@@ -149,10 +150,11 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
             &session::interrupted,
         )
     });
-    let remote = Arc::new(remote.map_err(|e| match e {
+    let remote = remote.map_err(|e| match e {
         WaitError::Interrupted => Error::Interrupted,
         WaitError::Failed(failure) => Error::Connection(failure.message),
-    })?);
+    })?;
+    let remote = Arc::new(Connected::new(remote, &address.to_string(), instruction_log(config)?));
     let session = Session {
         link: Box::new(remote.clone()),
         batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),

@@ -61,6 +61,11 @@ impl Group {
         Ok(Group { inner })
     }
 
+    /// The name of the worker where everything is that no signal speaks of.
+    pub fn home_name(&self) -> Option<String> {
+        self.inner.home.home().map(|worker| worker.id)
+    }
+
     /// Whether there is a worker that runs what is sent.
     pub fn has_worker(&self) -> bool {
         self.inner.home.has_worker()
