@@ -199,7 +199,8 @@ impl Link for Remote {
             let mut encoder = shared.sending.lock();
             let instrs = window.instrs.len() as u32;
             let bytes = upload::payload_bytes(&window);
-            let message = encoder.window(&window, longest);
+            let (seq, executed) = shared.state.lock().watermarks();
+            let message = encoder.window(&window, longest, seq, executed);
             let mut state = shared.state.lock();
             state.live.window(&window);
             let Some((head, connection)) = state.push(&message, instrs, bytes) else { return Ok(()) };
