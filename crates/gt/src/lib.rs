@@ -20,6 +20,7 @@ mod memory_limit;
 mod server;
 mod serving;
 mod signals;
+mod size;
 mod threads;
 
 pub use config::{Backend, Compile, Config, PlanRequest, session_config};
@@ -31,4 +32,5 @@ pub use gt_worker::{Memory, WorkerStats};
 pub use server::{ConnectOptions, connect, disconnect};
 pub use serving::{Device, serve};
 pub use signals::{load_config, register_config, signal_configs};
+pub use size::parse_size;
 pub use threads::{num_threads, set_num_threads};
