@@ -38,7 +38,8 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Connects this process to the server at `host:port`. Tensors that exist are carried over.
+/// Connects this process to the server at `host:port`. Tensors that exist are carried over; those of a server that is gone are
+/// gone, and say so when they are used.
 ///
 /// ```no_run
 /// gt::install();
@@ -54,7 +55,11 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
     let config = Config::from_env()?;
     signals::settle(&config)?;
     if session::running().is_some() {
-        synchronize()?;
+        let done = synchronize();
+        // A server that is gone has nothing to be waited for, and no value to be carried over.
+        if !current::is_lost() {
+            done?;
+        }
     }
     let (new, opened) = open(&config, address, options)?;
     move_to(new, opened)?;
@@ -62,10 +67,12 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
     Ok(())
 }
 
-/// Makes a new session the process's own, with every value of the old one.
+/// Makes a new session the process's own, with every value of the old one. Of those that are gone it says why.
 pub(crate) fn move_to(new: Session, opened: Current) -> Result<()> {
-    if let Some(old) = session::running() {
-        carry_over(&*old.link, &current::values(), &*new.link)?;
+    match (current::loss(), &opened, session::running()) {
+        (Some((ids, why)), Current::Remote(remote), _) => remote.lost_before(&ids, why),
+        (None, _, Some(old)) => carry_over(&*old.link, &current::values(), &*new.link)?,
+        (Some(_), Current::Embedded(_), _) | (None, _, None) => {}
     }
     let old = current::take();
     session::replace(Some(new));
