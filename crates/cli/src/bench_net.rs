@@ -183,7 +183,8 @@ impl Session {
     fn echo(&self, args: &NetArgs, io: &Io) -> anyhow::Result<Measured> {
         let who = &self.home.id;
         let addresses = vec![args.reach.address()];
-        let network = Network { io: io.clone(), addresses, tls: args.reach.tls()?, host: gt_net::host_id() };
+        let token = args.reach.token()?.map(|token| token.as_bytes().to_vec()).unwrap_or_default();
+        let network = Network { io: io.clone(), addresses, tls: args.reach.tls()?, token, host: gt_net::host_id() };
         let (put, news) = channel();
         let data =
             network.data(&self.home, &|| Box::new(Listen(put.clone())), PATIENCE, &|| false).context(who.clone())?;

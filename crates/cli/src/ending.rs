@@ -25,9 +25,9 @@ impl Ending {
         Ok(Ending(begun))
     }
 
-    /// The signals that ask for the end, and these others.
-    pub(crate) fn signals_and(others: &[i32]) -> anyhow::Result<Signals> {
-        Signals::new([SIGINT, SIGTERM].iter().chain(others)).context("signals")
+    /// The signals that ask for the end.
+    pub(crate) fn signals() -> anyhow::Result<Signals> {
+        Signals::new([SIGINT, SIGTERM]).context("signals")
     }
 
     pub(crate) fn begin(&self) {

@@ -8,9 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use gt_dispatcher::Log;
+use gt_observe::Debug;
 
-/// Lines with the time in front, to a file if there is one, to stderr otherwise.
-pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Log> {
+/// Lines with the time in front, to a file if there is one, to stderr otherwise. With `debug` they are on stderr in any case, as
+/// `GT_DEBUG_DISPATCHER` has them.
+pub(crate) fn open(path: Option<&Path>, debug: Debug) -> anyhow::Result<Log> {
     let file = match path {
         Some(path) => {
             let opened = OpenOptions::new().create(true).append(true).open(path);
@@ -18,13 +20,18 @@ pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Log> {
         }
         None => None,
     };
-    Ok(Log::new(move |text| write_line(file.as_ref(), text)))
+    Ok(Log::new(move |text| {
+        // Names in lines come from peers: one line stays one line.
+        let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        debug.print(|| &text);
+        if file.is_some() || !debug.is_on() {
+            write_line(file.as_ref(), &text);
+        }
+    }))
 }
 
 fn write_line(file: Option<&Mutex<File>>, text: &str) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Names in lines come from peers: one line stays one line.
-    let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let line = format!("{}.{:03} {text}\n", now.as_secs(), now.subsec_millis());
     // A log that cannot be written must not end a server.
     let _ = match file.map(Mutex::lock) {

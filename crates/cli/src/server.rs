@@ -3,21 +3,25 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::{Dispatcher, DispatcherConfig};
-use gt_net::{Address, Fingerprint, Identity, Io, ServerTls};
-use signal_hook::consts::SIGCHLD;
+use gt_net::{Address, Fingerprint, Identity, Io, Relay, ServerTls};
 
 use crate::children::Children;
 use crate::ending::Ending;
 use crate::{log_lines, reach, size};
 
+/// How often signals are looked for, and whether workers have died.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Serve sessions: scripts connect here, workers join here.
 ///
 /// The server takes scripts (gt.connect) and workers (gt worker) at one port, and at a Unix socket for processes of the same
-/// user on this machine. It places sessions on workers and passes their work on; tensors never go through it.
+/// user on this machine. It places sessions on workers and passes their work on. Tensors go between scripts and workers; through
+/// the server they go only where a worker cannot be reached.
 ///
 /// On loopback no token is needed. Any other --host needs one, and should have --tls:
 ///   (umask 077; head -c 32 /dev/urandom | base64 > gt.token)
@@ -35,7 +39,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
 
-    /// Start so many workers on this machine, and end them with the server.
+    /// Start so many workers on this machine, start those again that die, and end them with the server.
     #[arg(long, value_name = "N", default_value_t = 0)]
     workers: usize,
 
@@ -85,34 +89,35 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
         eprintln!("gt: warning: whoever is on the network can read tokens and data; --tls encrypts");
     }
     // Before anything is started, or a signal could leave it behind.
-    let mut signals = Ending::signals_and(&[SIGCHLD])?;
+    let mut signals = Ending::signals()?;
     let ending = Ending::prepare()?;
 
-    let log = log_lines::open(args.log_file.as_deref())?;
+    let log = log_lines::open(args.log_file.as_deref(), gt::Config::from_env()?.dispatcher_debug())?;
     let dispatcher = Dispatcher::new(DispatcherConfig {
         token,
         max_sessions: args.max_sessions,
         max_session_memory: args.max_session_memory,
-        log,
+        log: log.clone(),
         ..DispatcherConfig::default()
     })?;
     let io = Io::start("gt-server")?;
     let timer = dispatcher.start_timer()?;
     let tls = identity.as_ref().map(ServerTls::new).transpose()?;
-    let tcp = dispatcher.listen(&io, &address, tls)?;
+    gt_net::remove_stale_sockets(&gt_net::runtime_directory()?);
+    let finder = dispatcher.clone();
+    let silence = DispatcherConfig::default().idle_timeout;
+    let relay = Relay::new(&io, silence, move |peer, token, worker| finder.find_worker(peer, token, worker));
+    let door = |relay: Relay| move |receiver| relay.receiver(receiver);
+    let tcp = dispatcher.listen_behind(&io, &address, tls, door(relay.clone()))?;
     let Address::Tcp { port, .. } = *tcp.address() else { bail!("{} is no port", tcp.address()) };
-    let unix = dispatcher.listen(&io, &Address::Unix(gt_net::server_socket(port)?), None)?;
+    let unix = dispatcher.listen_behind(&io, &Address::Unix(gt_net::server_socket(port)?), None, door(relay))?;
     let mut children = Children::start(worker_command, args.workers, &worker_args(&args, port))?;
 
     let fingerprint = identity.as_ref().map(Identity::fingerprint).transpose()?;
     announce(&tcp.address().to_string(), &unix.address().to_string(), fingerprint, args.workers)?;
-    for signal in signals.forever() {
-        if signal != SIGCHLD {
-            break;
-        }
-        for (number, how) in children.ended() {
-            eprintln!("gt: worker {number} of this server has ended: {how}");
-        }
+    while signals.pending().next().is_none() {
+        children.look_after(Instant::now(), &mut |line| log.line(format_args!("{line}")));
+        std::thread::sleep(LOOK_INTERVAL);
     }
 
     ending.begin();

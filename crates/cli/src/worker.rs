@@ -75,13 +75,17 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "HOST")]
     listen: Option<String>,
 
+    /// The name or address that others reach --listen by, where that is not the one this machine knows.
+    #[arg(long, value_name = "HOST", requires = "listen")]
+    advertise: Option<String>,
+
     /// The process that started it: the worker ends with it.
     #[arg(long, hide = true)]
     parent: Option<i32>,
 }
 
 pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
-    let mut signals = Ending::signals_and(&[])?;
+    let mut signals = Ending::signals()?;
     let ending = Ending::prepare()?;
     if let Some(parent) = args.parent {
         end_with(parent)?;
@@ -98,6 +102,7 @@ pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
     config.server_tls = args.reach.tls()?;
     config.id = args.id;
     config.listen_host = args.listen;
+    config.advertised_host = args.advertise;
     let service = gt::serve(&device, config)?;
     let info = service.info();
     eprintln!(

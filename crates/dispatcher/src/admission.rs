@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use gt_net::protocol::{FromServer, FromWorker, Refusal, ToServer, decode};
+use gt_net::protocol::{FromServer, FromWorker, Refusal, ToServer, WorkerInfo, decode};
 use gt_net::{Connection, Limits, NetError};
 
 use crate::clients::Wish;
@@ -60,6 +60,13 @@ impl Core {
             true => Err(Refusal::Ending {}),
             false => Ok(()),
         }
+    }
+
+    /// Where a worker is, for those who may enter.
+    pub(crate) fn find_worker(&self, peer: &Connection, token: &[u8], worker: u32) -> Result<WorkerInfo, String> {
+        self.check(peer, token).map_err(|why| why.to_string())?;
+        let found = self.workers.get(&worker).filter(|worker| worker.link.is_up());
+        found.map(|worker| worker.info.clone()).ok_or_else(|| format!("the server has no worker {worker} now"))
     }
 
     /// ADMIT-1.

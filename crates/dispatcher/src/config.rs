@@ -33,7 +33,8 @@ impl Log {
         Log(Arc::new(sink))
     }
 
-    pub(crate) fn line(&self, text: fmt::Arguments<'_>) {
+    /// Writes one.
+    pub fn line(&self, text: fmt::Arguments<'_>) {
         (self.0)(&text.to_string());
     }
 }

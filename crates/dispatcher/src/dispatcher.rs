@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gt_ir::Bytes;
+use gt_net::protocol::WorkerInfo;
 use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Receiver, ServerTls};
 
 use crate::clock::{Clock, SystemClock, Timer};
@@ -50,8 +51,22 @@ impl Dispatcher {
     /// # Errors
     /// When the address cannot be had.
     pub fn listen(&self, io: &Io, address: &Address, tls: Option<ServerTls>) -> Result<Listener, NetError> {
+        self.listen_behind(io, address, tls, |receiver| receiver)
+    }
+
+    /// As [`Dispatcher::listen`], behind somebody who receives first and takes what is not for a dispatcher.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn listen_behind(
+        &self,
+        io: &Io,
+        address: &Address,
+        tls: Option<ServerTls>,
+        door: impl Fn(Box<dyn Receiver>) -> Box<dyn Receiver> + Send + 'static,
+    ) -> Result<Listener, NetError> {
         let dispatcher = self.clone();
-        let accept = move |_: &gt_net::Peer| Some(dispatcher.receiver());
+        let accept = move |_: &gt_net::Peer| Some(door(dispatcher.receiver()));
         let listener = io.listen(address, tls, Limits::before_authentication(), accept)?;
         let at = listener.address().to_string();
         self.0.turnstile.call(move |core| core.addresses.push(at));
@@ -74,6 +89,14 @@ impl Dispatcher {
     /// Tells everyone that the server ends, and lets nobody in any more.
     pub fn end(&self) {
         self.0.turnstile.call(Core::end);
+    }
+
+    /// Where the worker of an index is, for a peer that may enter with this token. Not for receivers.
+    ///
+    /// # Errors
+    /// When it may not, or there is no such worker now.
+    pub fn find_worker(&self, peer: &Connection, token: &[u8], worker: u32) -> Result<WorkerInfo, String> {
+        self.0.turnstile.look(|core| core.find_worker(peer, token, worker))
     }
 
     /// What an observer sees now. Not for receivers.

@@ -37,6 +37,7 @@ impl Core {
         session.home_from = session.backlog.executed();
         session.in_turns = false;
         worker.sessions.insert(id);
+        self.config.log.line(format_args!("session {id}: lives on {}", worker.info.id));
         self.open_at(id, index);
         self.queue_held(id);
         self.flush(index);
@@ -117,6 +118,7 @@ impl Core {
             worker: worker.to_string(),
             ..Failure::new(FailureKind::WorkerLost, format!("it was on {worker}, which is gone ({reason})"))
         });
+        self.config.log.line(format_args!("session {id}: lost what it had on {worker}: {reason}"));
         let loss = Loss { worker: worker.to_string(), reason: reason.to_string() };
         session.tell(&FromServer::WorkerLost { worker: loss.worker.clone(), reason: loss.reason.clone() });
         session.note_loss(loss);

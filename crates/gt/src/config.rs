@@ -62,6 +62,8 @@ pub struct Config {
     pub verbose: bool,
     /// `GT_DEBUG_CLIENT`.
     pub debug_client: bool,
+    /// `GT_DEBUG_DISPATCHER`.
+    pub debug_dispatcher: bool,
     /// `GT_DEBUG_WORKER`.
     pub debug_worker: bool,
     /// `GT_DEBUG_COMPILE`.
@@ -186,6 +188,7 @@ impl Config {
             instruction_log: text(get, "GT_INSTRUCTION_LOG").map(PathBuf::from),
             verbose: flag(get, "GT_VERBOSE")?.unwrap_or(false),
             debug_client: flag(get, "GT_DEBUG_CLIENT")?.unwrap_or(false),
+            debug_dispatcher: flag(get, "GT_DEBUG_DISPATCHER")?.unwrap_or(false),
             debug_worker: flag(get, "GT_DEBUG_WORKER")?.unwrap_or(false),
             debug_compile: flag(get, "GT_DEBUG_COMPILE")?.unwrap_or(false),
             address: text(get, "GT_ADDRESS"),
@@ -220,6 +223,11 @@ impl Config {
             Compile::Always => Some(1),
             Compile::Auto => (pays && self.hotpath_threshold != u64::MAX).then_some(self.hotpath_threshold),
         }
+    }
+
+    /// Prints what a dispatcher in this process does, if that is wanted.
+    pub fn dispatcher_debug(&self) -> Debug {
+        Debug::new(Component::Dispatcher, self.debug_dispatcher)
     }
 
     /// Prints what lanes do, if that is wanted.
@@ -259,6 +267,7 @@ mod tests {
             ("GT_MEMORY_LIMIT", "lots"),
             ("GT_VERBOSE", "2"),
             ("GT_DEBUG_CLIENT", "x"),
+            ("GT_DEBUG_DISPATCHER", "x"),
             ("GT_DEBUG_WORKER", "x"),
             ("GT_STRICT_CONFIG", "x"),
             ("GT_AUTO_SHARD", "2"),

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gt_client::link::Link;
-use gt_client::remote::Group;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
-use gt_ir::TensorId;
+use gt_ir::{Failure, TensorId};
 use gt_plan::shard::Traffic;
 use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
 
 use crate::config::Config;
+use crate::connected::Connected;
 use crate::{embedded, group, server, signals};
 
 /// What the session's own functions need of it.
@@ -20,7 +20,7 @@ pub(crate) enum Current {
     /// A worker in this process.
     Embedded(SessionHandle),
     /// A server.
-    Remote(Arc<Group>),
+    Remote(Arc<Connected>),
 }
 
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
@@ -83,7 +83,7 @@ pub(crate) fn embedded_session() -> Option<SessionHandle> {
     }
 }
 
-fn remote() -> Option<Arc<Group>> {
+fn remote() -> Option<Arc<Connected>> {
     match &*CURRENT.lock() {
         Some(Current::Remote(remote)) => Some(remote.clone()),
         Some(Current::Embedded(_)) | None => None,
@@ -107,6 +107,16 @@ pub(crate) fn remote_workers() -> Option<usize> {
 /// Whether what is recorded is going to run.
 pub(crate) fn has_worker() -> bool {
     remote().is_none_or(|r| r.has_worker())
+}
+
+/// Whether the session has ended by itself: its server is gone, or has no place for it.
+pub(crate) fn is_lost() -> bool {
+    remote().is_some_and(|r| r.is_lost())
+}
+
+/// Why the session has ended by itself, and the values that went with it.
+pub(crate) fn loss() -> Option<(Vec<TensorId>, Failure)> {
+    remote().and_then(|r| r.loss())
 }
 
 /// Whether the session is one with a server.

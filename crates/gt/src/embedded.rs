@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use gt_client::Result;
 use gt_client::link::{Link, WaitError};
 use gt_client::session::Session;
-use gt_client::{Error, Result};
 use gt_engine_cpu::CpuEngine;
 use gt_engine_cpu::placement::Placement;
 use gt_ir::{HostTensor, TensorId, Window};
-use gt_observe::{Component, Debug, InstructionLog};
+use gt_observe::{Component, Debug};
 use gt_worker::{Interrupted, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 
 use crate::config::{Backend, Config};
+use crate::connected::instruction_log;
 use crate::threads;
 
 /// Shared with the engine, which looks at it before each parallel step.
@@ -61,12 +62,7 @@ impl Link for Embedded {
 /// Starts the worker and opens the session.
 pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
     let threads = threads::settle(config.threads);
-    let log = match &config.instruction_log {
-        Some(path) => Some(Arc::new(InstructionLog::create(path).map_err(|e| {
-            Error::Value(format!("GT_INSTRUCTION_LOG={:?} cannot be written: {e}", path.display().to_string()))
-        })?)),
-        None => None,
-    };
+    let log = instruction_log(config)?;
     let worker = WorkerConfig {
         log,
         debug: config.debug_worker,

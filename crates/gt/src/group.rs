@@ -36,9 +36,11 @@ static GROUP: Mutex<Option<Group>> = Mutex::new(None);
 impl Group {
     fn start(config: &Config, n: usize) -> Result<Group> {
         let wrong = |e: NetError| Error::Connection(format!("a group of {n} workers: {e}"));
-        let path = gt_net::runtime_directory().map_err(wrong)?.join(unique_name());
+        let path = gt_net::process_socket(&gt_net::runtime_directory().map_err(wrong)?, "group");
         let io = Io::start("gt-server").map_err(wrong)?;
-        let dispatcher = Dispatcher::new(DispatcherConfig::default()).map_err(wrong)?;
+        let debug = config.dispatcher_debug();
+        let log = gt_dispatcher::Log::new(move |line| debug.print(|| line));
+        let dispatcher = Dispatcher::new(DispatcherConfig { log, ..DispatcherConfig::default() }).map_err(wrong)?;
         let listener = dispatcher.listen(&io, &Address::Unix(path), None).map_err(wrong)?;
         let timer = dispatcher.start_timer().map_err(wrong)?;
         let address = listener.address().clone();
@@ -78,12 +80,6 @@ impl Drop for Group {
             worker.stop(Duration::ZERO);
         }
     }
-}
-
-fn unique_name() -> String {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    format!("group-{}-{n}.sock", std::process::id())
 }
 
 /// Whether the program said itself how many workers it wants.

@@ -12,6 +12,7 @@
 //! The first op starts the worker; `install` says how. Variables (`GT_BACKEND`, `GT_NUM_THREADS`, …) are read then.
 
 mod config;
+mod connected;
 mod current;
 mod embedded;
 mod group;
@@ -19,6 +20,7 @@ mod memory_limit;
 mod server;
 mod serving;
 mod signals;
+mod size;
 mod threads;
 
 pub use config::{Backend, Compile, Config, PlanRequest, session_config};
@@ -30,4 +32,5 @@ pub use gt_worker::{Memory, WorkerStats};
 pub use server::{ConnectOptions, connect, disconnect};
 pub use serving::{Device, serve};
 pub use signals::{load_config, register_config, signal_configs};
+pub use size::parse_size;
 pub use threads::{num_threads, set_num_threads};

@@ -1,25 +1,17 @@
 //! How much memory there is, and how users say how much of it GT may have.
 
-/// Bytes from `4GiB`, `500MB`, `80%` or a plain number.
+use crate::size::parse_size;
+
+/// Bytes from `4GiB`, `500MB`, `80%` or a plain number; none at all is no limit.
 pub(crate) fn parse(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..split].parse().ok()?;
-    let factor = match text[split..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1024f64.powi(2),
-        "gib" => 1024f64.powi(3),
-        "tib" => 1024f64.powi(4),
-        "%" if number <= 100.0 => available() as f64 / 100.0,
-        _ => return None,
+    let bytes = match text.trim().strip_suffix('%') {
+        Some(percent) => {
+            let percent: f64 = percent.trim().parse().ok().filter(|percent| (0.0..=100.0).contains(percent))?;
+            (available() as f64 / 100.0 * percent) as u64
+        }
+        None => parse_size(text)?,
     };
-    let bytes = number * factor;
-    (bytes.is_finite() && bytes >= 1.0).then_some(bytes as u64)
+    (bytes > 0).then_some(bytes)
 }
 
 /// What this process may use: the smaller of the machine's memory and its control group's limit.
@@ -43,12 +35,10 @@ mod tests {
     use super::{available, parse};
 
     #[test]
-    fn sizes_as_people_write_them() {
-        assert_eq!(parse("1024"), Some(1024));
+    fn limits_are_sizes_or_parts_of_what_there_is() {
         assert_eq!(parse("2GiB"), Some(2 << 30));
-        assert_eq!(parse("1.5 MB"), Some(1_500_000));
-        assert_eq!(parse("50%"), Some((available() as f64 * 0.5) as u64));
-        for bad in ["", "-1", "GiB", "1XB", "120%", "0", "nan"] {
+        assert_eq!(parse("50%"), Some((available() as f64 / 100.0 * 50.0) as u64));
+        for bad in ["", "1XB", "120%", "-3%", "%", "nan%", "0", "0%"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

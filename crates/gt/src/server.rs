@@ -12,6 +12,7 @@ use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
 use gt_net::{Address, ClientTls, Io};
 
 use crate::config::{self, Config};
+use crate::connected::{Connected, instruction_log};
 use crate::current::{self, Current};
 use crate::{group, signals};
 
@@ -37,7 +38,8 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Connects this process to the server at `host:port`. Tensors that exist are carried over.
+/// Connects this process to the server at `host:port`. Tensors that exist are carried over; those of a server that is gone are
+/// gone, and say so when they are used.
 ///
 /// ```no_run
 /// gt::install();
@@ -53,7 +55,11 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
     let config = Config::from_env()?;
     signals::settle(&config)?;
     if session::running().is_some() {
-        synchronize()?;
+        let done = synchronize();
+        // A server that is gone has nothing to be waited for, and no value to be carried over.
+        if !current::is_lost() {
+            done?;
+        }
     }
     let (new, opened) = open(&config, address, options)?;
     move_to(new, opened)?;
@@ -61,10 +67,12 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
     Ok(())
 }
 
-/// Makes a new session the process's own, with every value of the old one.
+/// Makes a new session the process's own, with every value of the old one. Of those that are gone it says why.
 pub(crate) fn move_to(new: Session, opened: Current) -> Result<()> {
-    if let Some(old) = session::running() {
-        carry_over(&*old.link, &current::values(), &*new.link)?;
+    match (current::loss(), &opened, session::running()) {
+        (Some((ids, why)), Current::Remote(remote), _) => remote.lost_before(&ids, why),
+        (None, _, Some(old)) => carry_over(&*old.link, &current::values(), &*new.link)?,
+        (Some(_), Current::Embedded(_), _) | (None, _, None) => {}
     }
     let old = current::take();
     session::replace(Some(new));
@@ -131,14 +139,14 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
         Some(text) => Some(ClientTls::pinned(text.parse().map_err(wrong)?).map_err(wrong)?),
         None => None,
     };
-    let network = Network { io: io()?, addresses, tls, host: gt_net::host_id() };
-    let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default();
+    let token = options.token.clone().or_else(|| config.token.clone()).unwrap_or_default().into_bytes();
+    let network = Network { io: io()?, addresses, tls, token: token.clone(), host: gt_net::host_id() };
     let remote = session::blocking(|| {
         Group::open(
             Box::new(network),
             Options {
                 name: format!("{} (process {})", script(), std::process::id()),
-                token: token.into_bytes(),
+                token,
                 variables: config::session_variables(),
                 workers: options.workers,
                 pin: None,
@@ -149,10 +157,11 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
             &session::interrupted,
         )
     });
-    let remote = Arc::new(remote.map_err(|e| match e {
+    let remote = remote.map_err(|e| match e {
         WaitError::Interrupted => Error::Interrupted,
         WaitError::Failed(failure) => Error::Connection(failure.message),
-    })?);
+    })?;
+    let remote = Arc::new(Connected::new(remote, &address.to_string(), instruction_log(config)?));
     let session = Session {
         link: Box::new(remote.clone()),
         batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),

@@ -5,8 +5,8 @@
 //! CHANNEL-3: heads that receivers send leave at the end of the I/O thread's turn, many in one write: a server that passes on
 //!            several messages wakes their worker once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use gt_ir::Bytes;
@@ -17,6 +17,7 @@ use crate::frame::{FEATURE_SEGMENTS, FRAGMENT_BYTES, Frame};
 use crate::io::{Command, IoShared};
 use crate::outgoing::{Outgoing, State};
 use crate::receiver::Peer;
+use crate::relay::RELAY_AHEAD_BYTES;
 use crate::segment::SEGMENT_BYTES;
 use crate::socket::{Family, Socket};
 use crate::tls::TlsStream;
@@ -42,6 +43,12 @@ pub(crate) struct Channel {
     max_body_bytes: AtomicU64,
     heard_ms: AtomicU64,
     rtt_ns: AtomicU64,
+    /// Somebody between the two sides passes everything on (RELAY-3).
+    relayed: AtomicBool,
+    /// Where everything that arrives goes, if this is what passes it on (`relay.rs`).
+    pub(crate) onward: OnceLock<Weak<Channel>>,
+    /// Not read, as too much waits there (RELAY-2).
+    pub(crate) held: AtomicBool,
 }
 
 impl Channel {
@@ -51,8 +58,10 @@ impl Channel {
         tls: Option<Box<TlsStream>>,
         peer: Peer,
         limits: Limits,
+        features: u32,
     ) -> Channel {
-        let features = if socket.family == Family::Unix && tls.is_none() { FEATURE_SEGMENTS } else { 0 };
+        let segments = if socket.family == Family::Unix && tls.is_none() { FEATURE_SEGMENTS } else { 0 };
+        let features = features | segments;
         let token = io.next_token();
         Channel {
             token,
@@ -63,6 +72,9 @@ impl Channel {
             max_body_bytes: AtomicU64::new(limits.max_body_bytes),
             heard_ms: AtomicU64::new(io.now_ms()),
             rtt_ns: AtomicU64::new(0),
+            relayed: AtomicBool::new(false),
+            onward: OnceLock::new(),
+            held: AtomicBool::new(false),
             io,
         }
     }
@@ -77,7 +89,7 @@ impl Channel {
     }
 
     /// CHANNEL-3 on the I/O thread, CHANNEL-1 on others.
-    fn flush_in_turn(&self, out: &mut Outgoing) {
+    pub(crate) fn flush_in_turn(&self, out: &mut Outgoing) {
         if out.blocked || out.wire_bytes() > TURN_AHEAD_BYTES || !self.io.is_this_thread() {
             return self.flush(out);
         }
@@ -241,8 +253,12 @@ impl Channel {
             out.finish_fill(fill);
             filled += SEGMENT_BYTES;
         };
+        let has_room = out.wire_bytes() <= RELAY_AHEAD_BYTES / 2;
         drop(out);
         self.notify();
+        if has_room {
+            self.let_read();
+        }
         Ok(flow)
     }
 
@@ -283,6 +299,18 @@ impl Channel {
 
     pub(crate) fn max_body_bytes(&self) -> u64 {
         self.max_body_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.relayed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_relayed(&self) {
+        self.relayed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn io(&self) -> &Arc<IoShared> {
+        &self.io
     }
 
     pub(crate) fn heard(&self) {

@@ -54,6 +54,21 @@ impl Io {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection> {
+        self.connect_as(0, address, tls, limits, receiver, timeout, cancel)
+    }
+
+    /// As [`Io::connect`], with something to say about this side.
+    #[allow(clippy::too_many_arguments)] // one more than its only caller but one
+    pub(crate) fn connect_as(
+        &self,
+        features: u32,
+        address: &Address,
+        tls: Option<&ClientTls>,
+        limits: Limits,
+        receiver: Box<dyn Receiver>,
+        timeout: Duration,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Connection> {
         let io = self.shared();
         if io.is_this_thread() {
             return Err(NetError::OnIoThread);
@@ -72,7 +87,7 @@ impl Io {
         let peer = Peer { address: address.to_string(), same_host, user_id: None };
         // This side waits as long as its caller says; the limit is for those who knock.
         let limits_until_open = Limits { handshake_timeout: timeout.max(limits.handshake_timeout), ..limits };
-        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, limits_until_open));
+        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, limits_until_open, features));
         let incoming = Incoming::new(receiver, limits.max_head_bytes);
         io.tell(Command::Add(Entry::new(channel.clone(), socket, incoming, false)));
         match channel.wait_open(patience.deadline, timeout, cancel) {

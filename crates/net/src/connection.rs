@@ -91,9 +91,17 @@ impl Connection {
         }
     }
 
-    /// Whether bodies go through memory rather than through a network.
+    /// Whether bodies go through memory rather than through a network, all the way (RELAY-3).
     pub fn is_same_host(&self) -> bool {
-        self.peer().same_host
+        self.peer().same_host && !self.is_relayed()
+    }
+
+    /// Whether somebody between the two passes everything on.
+    pub fn is_relayed(&self) -> bool {
+        match &self.0 {
+            End::Socket(channel) => channel.is_relayed(),
+            End::Pair(_) => false,
+        }
     }
 
     /// Whether messages are still taken.

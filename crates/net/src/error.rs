@@ -23,6 +23,14 @@ pub enum NetError {
         /// What the system said.
         reason: String,
     },
+    /// The user's: nobody here can reach it, now or later.
+    #[error("{address}: {reason}")]
+    NoWay {
+        /// What.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
     /// The user's: a secret or certificate that cannot be used.
     #[error("{what}: {reason}")]
     Credentials {

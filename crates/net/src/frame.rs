@@ -7,9 +7,11 @@
 //! [`crate::Decoder`] reads them.
 
 /// The protocol's version. Both sides must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bodies may come in shared memory.
 pub const FEATURE_SEGMENTS: u32 = 1;
+/// This side passes on what somebody else says.
+pub const FEATURE_RELAYED: u32 = 2;
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x93GT\r\n\x1a\n\0";
 pub(crate) const GREETING_BYTES: usize = 16;

@@ -13,7 +13,7 @@ use gt_ir::Bytes;
 use crate::assembly::Assembly;
 use crate::channel::Channel;
 use crate::decoder::Decoder;
-use crate::frame::{FEATURE_SEGMENTS, Frame};
+use crate::frame::{FEATURE_RELAYED, FEATURE_SEGMENTS, FRAGMENT_BYTES, Frame};
 use crate::outgoing::{MAX_OPEN_BODIES, State};
 use crate::receiver::Receiver;
 use crate::segment::{MAX_SEGMENTS, Segment};
@@ -71,7 +71,7 @@ impl Incoming {
             if copied >= TURN_BYTES {
                 return Ok(Progress::More);
             }
-            if emptied {
+            if emptied || channel.is_held() {
                 return Ok(Progress::Drained);
             }
             let space = self.decoder.space();
@@ -102,8 +102,10 @@ impl Incoming {
     /// Handles the frames in the buffer, until `budget` bytes were copied out of segments. Returns how many were.
     fn frames(&mut self, channel: &Channel, connection: &Connection, budget: usize) -> Result<usize> {
         let mut copied = 0;
+        let passes_on = channel.onward();
+        let onward = passes_on.as_ref().and_then(Option::as_deref).filter(|_| !self.muted);
         loop {
-            if copied >= budget {
+            if copied >= budget || (passes_on.is_some() && !channel.may_read(onward)) {
                 return Ok(copied);
             }
             self.decoder.set_max_head_bytes(channel.max_head_bytes());
@@ -114,6 +116,9 @@ impl Incoming {
                     out.peer_max_head_bytes = channel.max_head_bytes();
                     out.peer_max_body_bytes = channel.max_body_bytes();
                     out.pool.disabled = !channel.peer.same_host || features & FEATURE_SEGMENTS == 0;
+                    if features & FEATURE_RELAYED != 0 {
+                        channel.set_relayed();
+                    }
                 }
                 Frame::Allow { head, body } => {
                     let mut out = channel.lock();
@@ -134,6 +139,26 @@ impl Incoming {
                 Frame::Close { reason: "" } => return Err(NetError::Closed),
                 Frame::Close { reason } => return Err(NetError::Refused { reason: reason.to_string() }),
                 _ if !self.opened => return Err(NetError::malformed("a message came before the introduction")),
+                // RELAY-1. What comes when one of the two is closed goes nowhere.
+                Frame::Head(_) | Frame::Open { .. } | Frame::Part { .. } | Frame::Abort { .. }
+                    if passes_on.is_some() =>
+                {
+                    if let Some(onward) = onward {
+                        onward.pass_on(&[frame]);
+                    }
+                }
+                Frame::Filled { stream, segment, len } if passes_on.is_some() => {
+                    let filled = shared(&self.segments, segment)?;
+                    let mut body = Assembly::new(&[], (len as u64).min(filled.len() as u64))?;
+                    body.push_segment(filled, len as usize)?;
+                    copied += len as usize;
+                    channel.reply(Frame::Release { segment });
+                    let (_, bytes) = body.finish();
+                    if let Some(onward) = onward {
+                        let parts = bytes.chunks(FRAGMENT_BYTES).map(|bytes| Frame::Part { stream, bytes });
+                        onward.pass_on(&parts.collect::<Vec<_>>());
+                    }
+                }
                 Frame::Head(head) => deliver(&mut self.receiver, self.muted, |r| r.message(connection, head, None))?,
                 Frame::Open { stream, len, head } => {
                     let limit = channel.max_body_bytes();
@@ -164,10 +189,8 @@ impl Incoming {
                     }
                 }
                 Frame::Filled { stream, segment, len } => {
-                    let shared = self.segments.get(segment as usize).and_then(Option::as_ref);
-                    let shared =
-                        shared.ok_or_else(|| NetError::malformed(format!("no segment {segment} was shared")))?;
-                    assembly(&mut self.bodies, stream)?.push_segment(shared, len as usize)?;
+                    let filled = shared(&self.segments, segment)?;
+                    assembly(&mut self.bodies, stream)?.push_segment(filled, len as usize)?;
                     copied += len as usize;
                     // At once, so that the other side fills it while this one copies the next.
                     channel.reply(Frame::Release { segment });
@@ -210,6 +233,11 @@ impl Incoming {
         }
         false
     }
+}
+
+fn shared(segments: &[Option<Segment>; MAX_SEGMENTS], segment: u8) -> Result<&Segment> {
+    let shared = segments.get(segment as usize).and_then(Option::as_ref);
+    shared.ok_or_else(|| NetError::malformed(format!("no segment {segment} was shared")))
 }
 
 fn assembly(bodies: &mut BTreeMap<u32, Assembly>, stream: u32) -> Result<&mut Assembly> {

@@ -5,7 +5,7 @@
 //! IO-3: in a forked child the thread does not exist: dropping an `Io` there touches nothing that is shared.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Instant;
 
@@ -156,6 +156,20 @@ impl Io {
 
     pub(crate) fn shared(&self) -> &Arc<IoShared> {
         &self.0.shared
+    }
+
+    /// For receivers: does not keep the thread alive.
+    pub(crate) fn downgrade(&self) -> WeakIo {
+        WeakIo(Arc::downgrade(&self.0))
+    }
+}
+
+/// An [`Io`] that may have ended.
+pub(crate) struct WeakIo(Weak<Owner>);
+
+impl WeakIo {
+    pub(crate) fn upgrade(&self) -> Option<Io> {
+        self.0.upgrade().map(Io)
     }
 }
 

@@ -177,7 +177,7 @@ impl Accepting {
         let Some(receiver) = (self.accept)(&peer) else { return Ok(None) };
         let socket = Arc::new(Socket::new(fd, self.family)?);
         let tls = self.tls.as_ref().map(ServerTls::accept).transpose()?;
-        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, self.limits));
+        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, self.limits, 0));
         let incoming = Incoming::new(receiver, self.limits.max_head_bytes);
         Ok(Some(Entry::new(channel, socket, incoming, true)))
     }

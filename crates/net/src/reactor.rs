@@ -245,6 +245,9 @@ impl Reactor {
                 Phase::Live => {
                     let Some(idle) = limits.idle_timeout else { continue };
                     soon = soon.min((idle / 8).max(TICK));
+                    if entry.channel.is_held() {
+                        entry.channel.heard(); // it may speak; nobody listens
+                    }
                     let silent = entry.channel.silent_for();
                     if silent >= idle {
                         failed.push((token, NetError::Silent { silent }));

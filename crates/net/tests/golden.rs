@@ -19,6 +19,8 @@ fn the_wire_is_the_recorded_one() {
         DataRequest::SCHEMA,
         ReadAnswer::SCHEMA,
         DataReply::SCHEMA,
+        ToRelay::SCHEMA,
+        FromRelay::SCHEMA,
     ]
     .concat();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/wire.txt");

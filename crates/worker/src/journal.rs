@@ -11,7 +11,7 @@ use gt_plan::Plan;
 use crate::{SessionConfig, SiteNames};
 
 /// Writes one session's lines.
-pub(crate) struct Journal {
+pub struct Journal {
     log: Arc<InstructionLog>,
     source: String,
     /// Whose session it is.
@@ -77,7 +77,8 @@ fn details(instr: &Instr) -> String {
 }
 
 impl Journal {
-    pub(crate) fn new(log: Arc<InstructionLog>, worker: &str, config: &SessionConfig) -> Journal {
+    /// Lines of the session that `config` names, on the worker of that name.
+    pub fn new(log: Arc<InstructionLog>, worker: &str, config: &SessionConfig) -> Journal {
         let (source, client) = (format!("WORKER:{worker}"), format!("CLIENT:{}", config.name));
         Journal { log, source, client, site_names: config.site_names.clone() }
     }
@@ -91,7 +92,7 @@ impl Journal {
     }
 
     /// One line for each instruction, and one for each free.
-    pub(crate) fn received(&self, window: &Window) {
+    pub fn received(&self, window: &Window) {
         let mut payloads = window.uploads.iter().peekable();
         for (at, instr) in window.instrs.iter().enumerate() {
             let mut size = instr.encoded_len();
@@ -106,6 +107,23 @@ impl Journal {
             let details = format!("id={}", number(id));
             self.log.write(Event::Recv, &self.client, "FreeTensor", encoded.len() as u64, details);
         }
+    }
+
+    /// A window went to a worker by a connection: one line, as it was one message.
+    pub fn passed_on(&self, window: &Window, worker: &str) {
+        let mut encoded = Vec::new();
+        window.encode(&mut encoded);
+        let (name, details) = match &window.instrs[..] {
+            [one] => (format!("Worker{}", command(one.op.kind())), details(one)),
+            all => ("WorkerWindow".to_string(), format!("instrs={} frees={}", all.len(), window.frees.len())),
+        };
+        self.log.write(Event::WorkerSend, &format!("WORKER:{worker}"), &name, encoded.len() as u64, details);
+    }
+
+    /// A value came from a worker by a connection.
+    pub fn came_back(&self, id: TensorId, bytes: usize, worker: &str) {
+        let details = format!("id={}", number(id));
+        self.log.write(Event::WorkerRecv, &format!("WORKER:{worker}"), "TensorData", bytes as u64, details);
     }
 
     /// A plan ran.
@@ -134,17 +152,18 @@ impl Journal {
     }
 
     /// A value was read.
-    pub(crate) fn sent(&self, id: TensorId, bytes: usize) {
+    pub fn sent(&self, id: TensorId, bytes: usize) {
         self.log.write(Event::Send, &self.client, "TensorData", bytes as u64, format!("id={}", number(id)));
     }
 
     /// A failure where it arose.
-    pub(crate) fn error(&self, failure: &Failure) {
+    pub fn error(&self, failure: &Failure) {
         let details = format!("op={} site={} message={failure}", failure.op, self.site(failure.site));
         self.log.write(Event::Error, &self.source, "Failure", 0, details);
     }
 
-    pub(crate) fn flush(&self) {
+    /// Hands everything written so far to the system.
+    pub fn flush(&self) {
         self.log.flush();
     }
 }

@@ -47,6 +47,7 @@ pub use error::{Interrupted, Oversupplied, ReadError};
 pub use gt_engine::Memory;
 pub use handle::WorkerHandle;
 pub use inbox::Missing;
+pub use journal::Journal;
 pub use sequences::Sequence;
 pub use session::ExecutedHook;
 pub use session_handle::SessionHandle;

@@ -8,10 +8,11 @@ import struct
 from pathlib import Path
 
 MAGIC = b"\x93GT\r\n\x1a\n\0"
+VERSION = 3
 HEAD, OPEN, PART, SHARE, FILLED, PING, ALLOW = 1, 2, 3, 5, 6, 8, 10
 
 
-def greeting(version: int = 1, features: int = 0) -> bytes:
+def greeting(version: int = VERSION, features: int = 0) -> bytes:
     return MAGIC + struct.pack("<HHI", version, 0, features)
 
 
@@ -26,8 +27,8 @@ def introduction() -> bytes:
 
 
 def hello() -> bytes:
-    """A client's first message: no token, a name, no variables, any number of workers, nothing to resume."""
-    return frame(HEAD, b"\x01" + b"\x00" + b"\x05rough" + b"\x00" + b"\x00" + b"\x00")
+    """A client's first message: no token, a name, no variables, any number of workers, nothing to resume, any place."""
+    return frame(HEAD, b"\x01" + b"\x00" + b"\x05rough" + b"\x00" + b"\x00" + b"\x00" + b"\x00")
 
 
 def observe() -> bytes:

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use gt_net::protocol::WorkerInfo;
-use gt_net::{Address, ClientTls, Connection, Fingerprint, Io, Limits, NetError, Receiver};
+use gt_net::{Address, ClientTls, Connection, Io, NetError, Reach, Receiver};
 
-/// How long a peer over a network may be silent.
+/// How long a peer over a network may be silent before it is given up.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Opens the connections of a session: over a network, or within the process.
@@ -19,7 +19,7 @@ pub trait Dialer: Send + Sync {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError>;
-    /// A connection to a worker.
+    /// A connection to a worker; [`NetError::NoWay`] when it can never be reached from here.
     fn data(
         &self,
         worker: &WorkerInfo,
@@ -27,10 +27,6 @@ pub trait Dialer: Send + Sync {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError>;
-    /// Why a worker can never be reached from here, if that is so.
-    fn obstacle(&self, _worker: &WorkerInfo) -> Option<String> {
-        None
-    }
 }
 
 /// Sockets.
@@ -41,41 +37,31 @@ pub struct Network {
     pub addresses: Vec<Address>,
     /// What its certificate must be, where it speaks TLS.
     pub tls: Option<ClientTls>,
+    /// What it asks for beyond loopback.
+    pub token: Vec<u8>,
     /// Of this host; see [`WorkerInfo::host`].
     pub host: String,
 }
 
 impl Network {
-    /// A peer that is silent for longer than [`SILENCE`] is asked to show itself, and then given up. On one host a connection
-    /// breaks with its process, and a stopped process is not a dead one: whoever waits for it may go on when it does.
-    fn limits(address: &Address) -> Limits {
-        let idle_timeout = matches!(address, Address::Tcp { .. }).then_some(SILENCE);
-        Limits { idle_timeout, ..Limits::default() }
-    }
-
-    /// Connects to the first address that answers. Files of sockets stay when their process was killed, and hosts share files
-    /// or do not: what looks near may be nobody.
-    fn first_of(
-        &self,
-        addresses: &[(Address, Option<ClientTls>)],
-        receiver: &dyn Fn() -> Box<dyn Receiver>,
-        timeout: Duration,
-        cancel: &dyn Fn() -> bool,
-    ) -> Result<Connection, NetError> {
-        let mut last = NetError::Unreachable { address: String::new(), reason: "it has no address".into() };
-        for (address, tls) in addresses {
-            match self.io.connect(address, tls.as_ref(), Self::limits(address), receiver(), timeout, cancel) {
-                Err(error @ NetError::Unreachable { .. }) => last = error,
-                done => return done,
-            }
-        }
-        Err(last)
-    }
-
-    fn is_near(&self, worker: &WorkerInfo) -> bool {
+    /// The ways to the server; files of sockets that are not there are none.
+    fn reach(&self) -> Reach {
+        let is_there = |address: &&Address| !matches!(address, Address::Unix(path) if !path.exists());
         // Who asked for TLS gets it on every connection that can have it.
-        let wants_tls = self.tls.is_some() && worker.fingerprint.is_some();
-        worker.host == self.host && !wants_tls
+        let way =
+            |address: &Address| (address.clone(), self.tls.clone().filter(|_| matches!(address, Address::Tcp { .. })));
+        let mut server: Vec<_> = self.addresses.iter().filter(is_there).map(way).collect();
+        if server.is_empty() {
+            server.extend(self.addresses.last().map(way));
+        }
+        Reach {
+            io: self.io.clone(),
+            host: self.host.clone(),
+            encrypted: self.tls.is_some(),
+            server,
+            token: self.token.clone(),
+            silence: Some(SILENCE),
+        }
     }
 }
 
@@ -90,13 +76,8 @@ impl Dialer for Network {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError> {
-        let is_there = |address: &&Address| !matches!(address, Address::Unix(path) if !path.exists());
-        let tls = |address: &Address| self.tls.clone().filter(|_| matches!(address, Address::Tcp { .. }));
-        let mut ways: Vec<_> = self.addresses.iter().filter(is_there).map(|a| (a.clone(), tls(a))).collect();
-        if ways.is_empty() {
-            ways.extend(self.addresses.last().map(|a| (a.clone(), tls(a))));
-        }
-        self.first_of(&ways, receiver, timeout, cancel)
+        let reach = self.reach();
+        reach.first_of(&reach.server, receiver, timeout, cancel)
     }
 
     fn data(
@@ -106,22 +87,6 @@ impl Dialer for Network {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection, NetError> {
-        let mut ways = Vec::new();
-        if let Some(path) = worker.unix.as_ref().filter(|_| self.is_near(worker)) {
-            ways.push((Address::Unix(path.into()), None));
-        }
-        if let Some(address) = &worker.tcp {
-            let tls = match &worker.fingerprint {
-                Some(text) => Some(ClientTls::pinned(String::from_utf8_lossy(text).parse::<Fingerprint>()?)?),
-                None => None,
-            };
-            ways.push((address.parse()?, tls));
-        }
-        self.first_of(&ways, receiver, timeout, cancel)
-    }
-
-    fn obstacle(&self, worker: &WorkerInfo) -> Option<String> {
-        let elsewhere = worker.tcp.is_none() && !(worker.unix.is_some() && self.is_near(worker));
-        elsewhere.then(|| format!("{} listens on its own host only; start it with --listen", worker.id))
+        self.reach().worker(worker, receiver, timeout, cancel)
     }
 }

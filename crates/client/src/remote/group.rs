@@ -61,6 +61,29 @@ impl Group {
         Ok(Group { inner })
     }
 
+    /// The name of the worker where everything is that no signal speaks of.
+    pub fn home_name(&self) -> Option<String> {
+        self.inner.home.home().map(|worker| worker.id)
+    }
+
+    /// Whether it has ended by itself.
+    pub fn is_lost(&self) -> bool {
+        self.inner.home.is_lost()
+    }
+
+    /// Why it has ended by itself, if it has, and the values that are gone with it.
+    pub fn loss(&self) -> Option<(Vec<TensorId>, Failure)> {
+        match &mut *self.inner.placing.lock() {
+            Some(placing) => self.inner.home.loss_of(&mut placing.live),
+            None => self.inner.home.loss(),
+        }
+    }
+
+    /// These values were in a session that ended before this one began: whoever uses them learns why they are gone.
+    pub fn lost_before(&self, ids: &[TensorId], why: Failure) {
+        self.inner.home.lost_before(ids, why);
+    }
+
     /// Whether there is a worker that runs what is sent.
     pub fn has_worker(&self) -> bool {
         self.inner.home.has_worker()

@@ -1,8 +1,9 @@
 //! Which values a session holds, and the lines that made them: what to say when a worker is gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use gt_ir::{Failure, FailureKind, Instr, Op, SiteId, TensorId, Window};
+use gt_ir::ops::Fill;
+use gt_ir::{DType, Failure, FailureKind, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
 
 /// How many lines a failure names.
 const NAMED: usize = 5;
@@ -13,6 +14,8 @@ pub(super) struct Live {
     sites: HashMap<TensorId, SiteId>,
     /// Values that were lost, and why.
     lost: HashMap<TensorId, usize>,
+    /// Lost values for which a worker has something else; see [`Live::stand_in`].
+    stand_ins: HashSet<TensorId>,
     failures: Vec<Failure>,
 }
 
@@ -59,30 +62,58 @@ impl Live {
                 places.push(None);
                 continue;
             }
-            if let Op::Write(_) = &instr.op {
-                // A program recovers by writing: what is there no more is not needed either.
-                let half = instr.ins.len() / 2;
-                for k in (0..half).filter(|&k| self.lost.contains_key(&instr.ins[k])).collect::<Vec<_>>() {
-                    instr.ins[k] = instr.ins[half + k];
-                }
-            }
+            self.replace_lost(&mut instr);
             self.sites.extend(instr.outs.iter().map(|&id| (id, instr.site)));
             places.push(Some(kept.len() as u32));
             kept.push(instr);
         }
         window.instrs = kept;
-        window.uploads.retain_mut(|payload| match places.get(payload.instr as usize).copied().flatten() {
-            Some(place) => {
-                payload.instr = place;
-                true
-            }
-            None => false,
-        });
+        keep_payloads(window, &places);
         window.met.retain(|met| !self.lost.contains_key(&met.id));
         window.frees.retain(|id| {
             self.sites.remove(id);
             self.lost.remove(id).is_none()
         });
+    }
+
+    /// As [`Live::window`], and puts something harmless in the place of what needs lost values: for workers that do not know what was
+    /// lost, and have every value of a window named in turn.
+    pub fn stand_in(&mut self, window: &mut Window) {
+        if self.lost.is_empty() {
+            return self.window(window);
+        }
+        let mut places: Vec<Option<u32>> = Vec::with_capacity(window.instrs.len());
+        let mut kept = Vec::with_capacity(window.instrs.len());
+        for mut instr in std::mem::take(&mut window.instrs) {
+            if let Some(which) = self.loss_of(&instr) {
+                self.lost.extend(instr.outs.iter().map(|&id| (id, which)));
+                self.stand_ins.extend(instr.outs.iter().copied());
+                places.push(None);
+                kept.extend(instr.outs.iter().map(|&id| nothing(id, instr.site)));
+                continue;
+            }
+            self.replace_lost(&mut instr);
+            self.sites.extend(instr.outs.iter().map(|&id| (id, instr.site)));
+            places.push(Some(kept.len() as u32));
+            kept.push(instr);
+        }
+        window.instrs = kept;
+        keep_payloads(window, &places);
+        window.met.retain(|met| !self.lost.contains_key(&met.id));
+        window.frees.retain(|id| {
+            self.sites.remove(id);
+            self.lost.remove(id).is_none() || self.stand_ins.remove(id)
+        });
+    }
+
+    /// A program recovers by writing: what is there no more is not needed either.
+    fn replace_lost(&self, instr: &mut Instr) {
+        if let Op::Write(_) = &instr.op {
+            let half = instr.ins.len() / 2;
+            for k in (0..half).filter(|&k| self.lost.contains_key(&instr.ins[k])).collect::<Vec<_>>() {
+                instr.ins[k] = instr.ins[half + k];
+            }
+        }
     }
 
     /// Values that cannot be had, for a reason of their own.
@@ -138,6 +169,14 @@ impl Live {
         ids
     }
 
+    /// The names of all values, and of those that are lost, ascending.
+    pub fn values_and_lost(&self) -> Vec<TensorId> {
+        let mut ids = self.values();
+        ids.extend(self.lost.keys());
+        ids.sort_unstable();
+        ids
+    }
+
     /// What was said when values were lost last.
     pub fn last_loss(&self) -> Option<&Failure> {
         self.failures.last()
@@ -146,5 +185,28 @@ impl Live {
     /// Why a value is lost, if it is.
     pub fn lost(&self, id: TensorId) -> Option<Failure> {
         self.lost.get(&id).map(|&which| self.failures[which].clone())
+    }
+}
+
+/// Keeps the payloads of instructions that are still there, by their new places.
+fn keep_payloads(window: &mut Window, places: &[Option<u32>]) {
+    window.uploads.retain_mut(|payload| match places.get(payload.instr as usize).copied().flatten() {
+        Some(place) => {
+            payload.instr = place;
+            true
+        }
+        None => false,
+    });
+}
+
+/// What stands for a value that cannot be made.
+fn nothing(id: TensorId, site: SiteId) -> Instr {
+    Instr {
+        op: Fill { dtype: DType::F32, shape: Shape::new(&[]) }.into(),
+        outs: [id].into_iter().collect(),
+        ins: Default::default(),
+        scalars: [Scalar::F64(0.0)].into_iter().collect(),
+        scope: Default::default(),
+        site,
     }
 }

@@ -1,6 +1,7 @@
 //! What a group needs of one of its sessions.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gt_ir::{Bytes, Failure, HostTensor, TensorId};
 use gt_net::protocol::{DataRequest, StreamMessage, WorkerInfo, encode};
@@ -70,6 +71,34 @@ impl Remote {
     /// The values it has taken note of: from now on somebody else does.
     pub(super) fn take_live(&self) -> Live {
         std::mem::take(&mut self.shared.state.lock().live)
+    }
+
+    /// Whether it has ended by itself.
+    pub(super) fn is_lost(&self) -> bool {
+        self.ended().is_some_and(|why| why != super::state::closed())
+    }
+
+    /// Why it has ended by itself, if it has, and the values that are gone with it.
+    pub(super) fn loss(&self) -> Option<(Vec<TensorId>, Failure)> {
+        let mut live = std::mem::take(&mut self.shared.state.lock().live);
+        let loss = self.loss_of(&mut live);
+        self.shared.state.lock().live = live;
+        loss
+    }
+
+    /// The same, where somebody else has taken note of its values.
+    pub(super) fn loss_of(&self, live: &mut Live) -> Option<(Vec<TensorId>, Failure)> {
+        let why = self.ended().filter(|_| self.is_lost())?;
+        let ids = live.values_and_lost();
+        let failure =
+            live.lose(&format!("the session with the server at {}", self.shared.dialer.server()), &why.message);
+        Some((ids, failure))
+    }
+
+    /// Values of another session, which cannot be had here.
+    pub(super) fn lost_before(&self, ids: &[TensorId], why: Failure) {
+        self.shared.is_bereft.store(true, Ordering::Release);
+        self.shared.state.lock().live.fail(ids.iter().copied(), why);
     }
 
     /// Waits until there is room for another window.

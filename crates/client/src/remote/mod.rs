@@ -83,6 +83,8 @@ struct Shared {
     /// Something was recorded since the lanes were last looked at.
     recording: AtomicBool,
     recorder: Recorder,
+    /// The program has values that were lost before this session began, of which no worker knows.
+    is_bereft: AtomicBool,
     /// Called by the link's thread when a worker was lost or found, or the session has ended.
     news: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether other sessions of the client have something to run: what lanes recorded can wait then.
@@ -113,6 +115,7 @@ impl Remote {
             upkeep: Condvar::new(),
             recording: AtomicBool::new(false),
             recorder: Recorder::new(),
+            is_bereft: AtomicBool::new(false),
             news: OnceLock::new(),
             others_busy: OnceLock::new(),
             options,
@@ -185,23 +188,32 @@ impl Link for Remote {
         Remote::workers(self)
     }
 
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, mut window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let shared = &*self.shared;
         // As for a worker in this process: who gives up waiting for room has the window sent all the same.
         let room = shared.wait(cancel, |state| state.has_room().then_some(Ok(())));
         if let Err(WaitError::Failed(_)) = room {
             // Nobody will run it. Recording goes on; the next read says why.
+            shared.state.lock().live.window(&window);
             return Ok(());
         }
-        let longest = longest_inside(&window.uploads);
-        let apart = upload::apart(&window, longest);
+        let apart;
         let data = {
             let mut encoder = shared.sending.lock();
+            let is_bereft = shared.is_bereft.load(Ordering::Acquire);
+            if is_bereft {
+                shared.state.lock().live.stand_in(&mut window);
+            }
+            let longest = longest_inside(&window.uploads);
+            apart = upload::apart(&window, longest);
             let instrs = window.instrs.len() as u32;
             let bytes = upload::payload_bytes(&window);
-            let message = encoder.window(&window, longest);
+            let (seq, executed) = shared.state.lock().watermarks();
+            let message = encoder.window(&window, longest, seq, executed);
             let mut state = shared.state.lock();
-            state.live.window(&window);
+            if !is_bereft {
+                state.live.window(&window);
+            }
             let Some((head, connection)) = state.push(&message, instrs, bytes) else { return Ok(()) };
             state.keep_uploads(&apart);
             let data = state.data.clone();
@@ -226,7 +238,13 @@ impl Link for Remote {
         if let Some(failure) = self.shared.state.lock().live.lost(id) {
             return Err(WaitError::Failed(failure));
         }
-        self.ask(|request| StreamMessage::Read { request, id }).value(cancel)
+        self.ask(|request| StreamMessage::Read { request, id }).value(cancel).map_err(|error| match error {
+            // Which of several losses it was is known here.
+            WaitError::Failed(failure) if failure.kind == FailureKind::WorkerLost => {
+                WaitError::Failed(self.shared.state.lock().live.lost(id).unwrap_or(failure))
+            }
+            error => error,
+        })
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {

@@ -169,6 +169,11 @@ impl State {
         Some((head, self.control.clone().filter(|_| !self.resend)))
     }
 
+    /// The number of the next message, and below which all have been executed.
+    pub fn watermarks(&self) -> (u64, u64) {
+        (self.outbox.next(), self.executed)
+    }
+
     /// Everything the server has not acked, as it goes out again.
     pub fn unreceived(&mut self) -> Vec<Arc<[u8]>> {
         // What was acked is not kept any more, so all that is kept is to be sent.

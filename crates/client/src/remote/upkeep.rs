@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind};
 use gt_net::protocol::{DataRequest, Resume, StreamMessage, ToServer, encode};
-use gt_net::{Connection, Receiver};
+use gt_net::{Connection, NetError, Receiver};
 
 use super::receive::{FromControl, FromData};
 use super::state::State;
@@ -219,10 +219,8 @@ fn attach(shared: &Arc<Shared>) {
         return;
     }
     let since = *state.unreached_since.get_or_insert_with(Instant::now);
-    let obstacle = shared.dialer.obstacle(&worker);
-    if obstacle.is_some() || since.elapsed() > OUT_OF_REACH {
-        let why = obstacle.unwrap_or_else(|| error.to_string());
-        let message = format!("{} is not within reach, and this session lives there: {why}", worker.id);
+    if matches!(error, NetError::NoWay { .. }) || since.elapsed() > OUT_OF_REACH {
+        let message = format!("{} is not within reach, and this session lives there: {error}", worker.id);
         state.end(Failure::new(FailureKind::WorkerLost, message));
         drop(state);
         shared.changed.notify_all();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind, TensorId};
 use gt_net::protocol::{DataRequest, Peer, encode};
-use gt_net::{Connection, Io, NetError};
+use gt_net::{Connection, NetError, Reach};
 use parking_lot::Mutex;
 
 use super::arrivals::Origin;
@@ -94,7 +94,8 @@ struct Route {
 
 /// All ways to other workers.
 pub(super) struct Couriers {
-    io: Mutex<Option<Io>>,
+    /// Until all is over.
+    reach: Mutex<Option<Reach>>,
     routes: Mutex<BTreeMap<RouteKey, Route>>,
     /// Those that are not needed any more and have not ended yet.
     leaving: Mutex<Vec<JoinHandle<()>>>,
@@ -102,33 +103,31 @@ pub(super) struct Couriers {
     undelivered: Arc<Mutex<Vec<(u64, String)>>>,
     most_bytes: usize,
     patience: Duration,
-    host_id: String,
 }
 
 impl Couriers {
-    pub(super) fn new(io: Io, most_bytes: usize, patience: Duration) -> Self {
+    pub(super) fn new(reach: Reach, most_bytes: usize, patience: Duration) -> Self {
         Couriers {
-            io: Mutex::new(Some(io)),
+            reach: Mutex::new(Some(reach)),
             routes: Mutex::default(),
             leaving: Mutex::default(),
             undelivered: Arc::default(),
             most_bytes,
             patience,
-            host_id: gt_net::host_id(),
         }
     }
 
     /// Has a connection made: the first value will not wait for it.
     pub(super) fn prepare(&self, way: &Way) {
-        let Some(io) = self.io.lock().clone() else { return };
-        self.route(&mut self.routes.lock(), io, way);
+        let Some(reach) = self.reach.lock().clone() else { return };
+        self.route(&mut self.routes.lock(), reach, way);
     }
 
     /// Sends a value. Never waits.
     pub(super) fn send(&self, way: &Way, mut parcel: Parcel) {
-        let Some(io) = self.io.lock().clone() else { return };
+        let Some(reach) = self.reach.lock().clone() else { return };
         let mut routes = self.routes.lock();
-        self.route(&mut routes, io, way);
+        self.route(&mut routes, reach, way);
         let Some(route) = routes.get(&way.key()) else { return };
         let shared = &route.shared;
         let waiting_bytes = shared.waiting_bytes.load(Relaxed);
@@ -151,16 +150,15 @@ impl Couriers {
     }
 
     /// Sees to it that there is a courier.
-    fn route(&self, routes: &mut BTreeMap<RouteKey, Route>, io: Io, way: &Way) {
+    fn route(&self, routes: &mut BTreeMap<RouteKey, Route>, reach: Reach, way: &Way) {
         if routes.contains_key(&way.key()) {
             return;
         }
         let (parcels, taken) = channel();
         let shared = Arc::new(Shared::default());
         let courier = Courier {
-            io,
+            reach,
             way: way.clone(),
-            near: way.to.worker.host == self.host_id,
             patience: self.patience,
             shared: shared.clone(),
             undelivered: self.undelivered.clone(),
@@ -197,20 +195,19 @@ impl Couriers {
 
     /// Ends all threads; what is on its way is given up.
     pub(super) fn stop(&self) {
-        let io = self.io.lock().take();
+        let reach = self.reach.lock().take();
         let sessions: Vec<u64> = self.routes.lock().keys().map(|(session, ..)| *session).collect();
         sessions.into_iter().for_each(|session| self.forget(session, None));
         let leaving = std::mem::take(&mut *self.leaving.lock());
         leaving.into_iter().for_each(|thread| _ = thread.join());
-        drop(io);
+        drop(reach);
     }
 }
 
 /// The way to one worker.
 struct Courier {
-    io: Io,
+    reach: Reach,
     way: Way,
-    near: bool,
     patience: Duration,
     shared: Arc<Shared>,
     undelivered: Arc<Mutex<Vec<(u64, String)>>>,
@@ -227,7 +224,7 @@ impl Courier {
                 if self.is_stopping() {
                     return;
                 }
-                let never = handshake::address(&self.way.to.worker, self.near).is_none();
+                let never = matches!(error, NetError::NoWay { .. });
                 if never || since.elapsed() > self.patience {
                     let reason = format!("a value could not be moved to {}: {error}", self.way.to.worker.id);
                     return self.undelivered.lock().push((self.way.session, reason));
@@ -253,7 +250,7 @@ impl Courier {
     }
 
     fn connect(&self) -> Result<Connection, NetError> {
-        let connection = handshake::attach(&self.io, &self.way, self.near, &|| self.is_stopping())?;
+        let connection = handshake::attach(&self.reach, &self.way, &|| self.is_stopping())?;
         *self.shared.connection.lock() = Some(connection.clone());
         Ok(connection)
     }

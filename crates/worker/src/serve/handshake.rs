@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gt_ir::Bytes;
-use gt_net::protocol::{DataReply, DataRequest, WorkerInfo, decode, encode};
-use gt_net::{Address, ClientTls, Connection, Fingerprint, Io, Limits, NetError, Receiver};
+use gt_net::protocol::{DataReply, DataRequest, decode, encode};
+use gt_net::{Connection, NetError, Reach, Receiver};
 use parking_lot::{Condvar, Mutex};
 
 use super::courier::Way;
@@ -53,29 +53,13 @@ impl Receiver for FromPeer {
     }
 }
 
-/// Where a worker is reached, if it is within reach.
-pub(super) fn address(worker: &WorkerInfo, near: bool) -> Option<Result<Address, NetError>> {
-    match (&worker.unix, &worker.tcp) {
-        (Some(path), _) if near => Some(Ok(Address::Unix(path.into()))),
-        (_, Some(address)) => Some(address.parse()),
-        _ => None,
-    }
-}
-
 /// A connection that values may go by.
-pub(super) fn attach(io: &Io, way: &Way, near: bool, stopping: &dyn Fn() -> bool) -> Result<Connection, NetError> {
+pub(super) fn attach(reach: &Reach, way: &Way, stopping: &dyn Fn() -> bool) -> Result<Connection, NetError> {
     let worker = &way.to.worker;
     let unreachable = |reason: &str| NetError::Unreachable { address: worker.id.clone(), reason: reason.to_string() };
-    let address = address(worker, near).ok_or_else(|| unreachable("it listens on its own host only"))??;
-    let tls = match (&address, &worker.fingerprint) {
-        (Address::Tcp { .. }, Some(text)) => {
-            Some(ClientTls::pinned(String::from_utf8_lossy(text).parse::<Fingerprint>()?)?)
-        }
-        _ => None,
-    };
     let reply = Arc::new(Reply::default());
-    let receiver = Box::new(FromPeer(reply.clone()));
-    let connection = io.connect(&address, tls.as_ref(), Limits::default(), receiver, ATTEMPT, stopping)?;
+    let receiver = || Box::new(FromPeer(reply.clone())) as Box<dyn Receiver>;
+    let connection = reach.worker(worker, &receiver, ATTEMPT, stopping)?;
     let attach = DataRequest::AttachPeer {
         session: way.to.session,
         secret: &way.to.secret,

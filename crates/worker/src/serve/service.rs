@@ -3,12 +3,11 @@
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gt_net::protocol::{FromWorker, WorkerInfo};
-use gt_net::{Address, Identity, Io, Limits, Listener, NetError, ServerTls};
+use gt_net::{Address, Identity, Io, Limits, Listener, NetError, Reach, ServerTls};
 
 use super::config::{ServeConfig, ServedDevice};
 use super::courier::Couriers;
@@ -42,7 +41,7 @@ impl Service {
     /// When it cannot listen.
     pub fn start(worker: WorkerHandle, device: ServedDevice, config: ServeConfig) -> Result<Service, ServeError> {
         let io = Io::start("gt-net")?;
-        let couriers = Couriers::new(io.clone(), config.held.transfer_bytes, config.lease);
+        let couriers = Couriers::new(reach(&io, &config), config.held.transfer_bytes, config.lease);
         let around = Surroundings {
             group: Arc::new(Group::default()),
             couriers: Arc::new(couriers),
@@ -123,6 +122,20 @@ impl Drop for Service {
     }
 }
 
+/// How other workers are reached.
+fn reach(io: &Io, config: &ServeConfig) -> Reach {
+    let near = config.unix.iter().map(|address| (address.clone(), None));
+    let far = [(config.server.clone(), config.server_tls.clone())];
+    Reach {
+        io: io.clone(),
+        host: gt_net::host_id(),
+        encrypted: false,
+        server: near.chain(far).collect(),
+        token: config.token.as_ref().map(|token| token.as_bytes().to_vec()).unwrap_or_default(),
+        silence: None,
+    }
+}
+
 /// Opens the sockets, and says where they are.
 fn listen(
     io: &Io,
@@ -170,15 +183,14 @@ fn listen(
     Ok((listeners, info))
 }
 
-/// A socket file that no other service of this host has.
+/// A socket file that no other service of this host has. Those of services that were killed go.
 fn socket_path(config: &ServeConfig) -> Result<PathBuf, NetError> {
-    static SERVICES: AtomicU64 = AtomicU64::new(0);
     let directory = match &config.socket_directory {
         Some(directory) => directory.clone(),
         None => gt_net::runtime_directory()?,
     };
-    let (process, service) = (std::process::id(), SERVICES.fetch_add(1, Relaxed));
-    Ok(directory.join(format!("worker-{process}-{service}.sock")))
+    gt_net::remove_stale_sockets(&directory);
+    Ok(gt_net::process_socket(&directory, "worker"))
 }
 
 /// What others call this host.

@@ -42,7 +42,7 @@ impl Server {
 
     fn way(&self) -> (Box<Network>, Options) {
         let addresses = vec![self.listener.address().clone()];
-        let network = Network { io: self.io.clone(), addresses, tls: None, host: gt_net::host_id() };
+        let network = Network { io: self.io.clone(), addresses, tls: None, token: Vec::new(), host: gt_net::host_id() };
         let options = Options {
             name: "test".to_string(),
             token: Vec::new(),
