@@ -4,6 +4,7 @@
 //!            mixes files well.
 //! SHUFFLE-2: a file gets its name when it is complete; a failure leaves no file half-written, and none that was not finished.
 
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -67,8 +68,8 @@ pub fn shuffle_files(
                 break;
             }
             for place in &places {
-                if !held.contains_key(&place.block) {
-                    held.insert(place.block, source.load(place.block, &mut LoadTimes::default())?);
+                if let Entry::Vacant(empty) = held.entry(place.block) {
+                    empty.insert(source.load(place.block, &mut LoadTimes::default())?);
                 }
             }
             let picked: Vec<Picked<'_>> =

@@ -3,12 +3,12 @@
 import itertools
 import json
 import os
-import time
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import numpy as np

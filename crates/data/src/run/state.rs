@@ -134,12 +134,21 @@ impl State {
             blocks.dedup();
             let number = self.first + self.groups.len() as u64;
             let infos = source.blocks();
-            let missing =
-                blocks.iter().filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
+            let missing = blocks.iter().filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
             self.planned_places += places.len();
             let last = end >= self.total;
             let taken = if number == 0 { spec.start.batch } else { 0 };
-            self.groups.push_back(Group { start, end, last, places, blocks, missing, cut: Stage::Whole, taken, made: taken });
+            self.groups.push_back(Group {
+                start,
+                end,
+                last,
+                places,
+                blocks,
+                missing,
+                cut: Stage::Whole,
+                taken,
+                made: taken,
+            });
             self.note_peak();
         }
     }
