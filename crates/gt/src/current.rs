@@ -44,7 +44,11 @@ fn start() -> Result<Session> {
     signals::settle(&config)?;
     let address = config.address.as_ref().filter(|_| !LEFT.load(Ordering::SeqCst));
     let (session, current) = match address {
-        Some(address) => server::open(&config, address, &server::ConnectOptions::default())?,
+        Some(address) => {
+            let options = server::ConnectOptions::default();
+            server::remember(address, &options);
+            server::open(&config, address, &options)?
+        }
         None => match group::first(&config, gt_client::signal::demand())? {
             Some(opened) => opened,
             None => {

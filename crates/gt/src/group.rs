@@ -132,10 +132,7 @@ fn form(n: usize) -> Result<()> {
     if group.is_none()
         && let Some(there) = current::remote_workers()
     {
-        return match there >= n {
-            true => Ok(()),
-            false => Err(Error::Value(format!("gpu_workers({n}): the server has {there} workers"))),
-        };
+        return if there == n { Ok(()) } else { server::limit(n) };
     }
     let have = group.as_ref().map_or(1, |g| g.workers.len());
     if have == n {

@@ -10,6 +10,7 @@ use gt_client::{Error, Result, synchronize};
 use gt_ir::ops::Upload;
 use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
 use gt_net::{Address, ClientTls, Io};
+use parking_lot::Mutex;
 
 use crate::config::{self, Config};
 use crate::connected::{Connected, instruction_log};
@@ -64,6 +65,35 @@ pub fn connect(address: &str, options: &ConnectOptions) -> Result<()> {
     let (new, opened) = open(&config, address, options)?;
     move_to(new, opened)?;
     group::end();
+    remember(address, options);
+    Ok(())
+}
+
+/// How the server of this process was reached last.
+static REACHED: Mutex<Option<(String, ConnectOptions)>> = Mutex::new(None);
+
+pub(crate) fn remember(address: &str, options: &ConnectOptions) {
+    *REACHED.lock() = Some((address.to_string(), options.clone()));
+}
+
+/// Goes on with `n` of the server's workers; tensors are carried over.
+///
+/// # Errors
+/// When the server has fewer: nothing has changed then.
+pub(crate) fn limit(n: usize) -> Result<()> {
+    let Some((address, options)) = REACHED.lock().clone() else {
+        return Err(Error::State("there is no server whose workers could be counted".into()));
+    };
+    synchronize()?;
+    let options = ConnectOptions { workers: n as u32, ..options };
+    let (new, opened) = open(&Config::from_env()?, &address, &options)?;
+    let there = new.link.workers().len();
+    if there < n {
+        end(Some(opened));
+        return Err(Error::Value(format!("gpu_workers({n}): the server has {there} workers")));
+    }
+    move_to(new, opened)?;
+    remember(&address, &options);
     Ok(())
 }
 

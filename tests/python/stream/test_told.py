@@ -30,7 +30,9 @@ def test_a_server_tells_who_comes_and_goes(cluster: Cluster):
         r"session \d+: lost what it had on worker_0",
         r"worker 0 of this server has ended",
     )
-    eventually("all of it is told", lambda: all(re.search(f"\\[DISPATCHER\\] {line}", server.said()) for line in expected))
+    eventually(
+        "all of it is told", lambda: all(re.search(f"\\[DISPATCHER\\] {line}", server.said()) for line in expected)
+    )
     lines = [line for line in server.said().splitlines() if "session" in line]
     assert lines and all(line.startswith("[DISPATCHER] ") for line in lines), "once, not twice"
     assert all(re.search(line, log.read_text()) for line in expected), "the file has it too"

@@ -1,0 +1,69 @@
+"""Sharded work on worker processes, and one of them killed in the middle of it."""
+
+import os
+import signal
+import time
+
+import pytest
+from cluster import Cluster
+
+pytestmark = pytest.mark.timeout(180)
+
+TRAIN = """
+import gt, time
+from gt import nn, optim
+gt.register_config("parts", gt.SignalConfig(shard=gt.ShardConfig(axis=0)))
+gt.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
+optimizer = optim.SGD(model.parameters(), lr=0.01)
+def step():
+    x = gt.randn(48, 64)
+    with gt.signal.context("parts"):
+        loss = (model(x) - x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss
+"""
+
+ALONE = TRAIN + "print([round(step().item(), 5) for _ in range(5)])\n"
+
+UNTIL_KILLED = (
+    TRAIN
+    + """
+lost = None
+for n in range(100000):
+    began = time.monotonic()
+    try:
+        step().item()
+    except gt.WorkerLost as error:
+        lost = error
+        break
+    if n == 3:
+        print("training", flush=True)
+assert lost is not None
+assert time.monotonic() - began < 5, time.monotonic() - began
+print("lost:", str(lost).splitlines()[0], flush=True)
+print("goes on:", (gt.ones(3) * 2).sum().item(), flush=True)
+"""
+)
+
+
+def test_worker_processes_give_what_one_worker_gives(cluster: Cluster):
+    alone = cluster.run(ALONE)
+    server = cluster.server(workers=3)
+    cluster.wait_for_workers(server, 3)
+    assert cluster.run(ALONE, server.address).split() == alone.split()
+
+
+def test_a_worker_killed_in_a_collective_is_an_error_soon(cluster: Cluster):
+    server = cluster.server(workers=3)
+    cluster.wait_for_workers(server, 3)
+    client = cluster.client(UNTIL_KILLED, server.address)
+    client.wait_for("training")
+    time.sleep(0.2)
+    victim = server.children()[-1]
+    cluster.strays.append(victim)
+    os.kill(victim, signal.SIGKILL)
+    printed = client.succeeded()
+    assert "lost:" in printed and "goes on: 6.0" in printed, printed
