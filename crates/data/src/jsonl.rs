@@ -86,8 +86,7 @@ impl JsonlSource {
         let paths = files::expand(patterns, &[".jsonl", ".ndjson", ".json"])?;
         let key = index_cache::key("jsonl", &paths);
         type Stored = Vec<(String, Stamp, Vec<Lines>)>;
-        let known: Stored =
-            (!options.no_index_cache).then(|| index_cache::read(&key)).flatten().unwrap_or_default();
+        let known: Stored = (!options.no_index_cache).then(|| index_cache::read(&key)).flatten().unwrap_or_default();
         let scanned = in_parallel(&paths, |i, path| match (known.get(i), Stamp::of(path)?) {
             (Some((name, stamp, lines)), now) if Some(name.as_str()) == path.to_str() && *stamp == now => {
                 Ok((now, lines.clone()))
@@ -216,7 +215,12 @@ impl Filling<'_> {
             (Value::Null, _) => match (self.null.0, elem) {
                 (Some(v), _) => number_bytes(elem, v),
                 (None, Elem::F64) => number_bytes(elem, f64::NAN),
-                (None, _) => return Err(format!("column {:?} is null; say what stands for that with null_value=", self.field.name)),
+                (None, _) => {
+                    return Err(format!(
+                        "column {:?} is null; say what stands for that with null_value=",
+                        self.field.name
+                    ));
+                }
             },
             _ => return Err(format!("column {:?} is {value}, and was {} before", self.field.name, self.field)),
         };

@@ -33,7 +33,7 @@ pub use index_cache::dir as cache_dir;
 pub use jsonl::JsonlSource;
 pub use open::open;
 pub use order::{EpochOrder, OrderSpec, Place, Shuffle, Walk};
-pub use parquet::{EventSource, EventTable, NullValue, RangeEnd, ParquetOptions, ParquetSource, ParquetWriter};
+pub use parquet::{EventSource, EventTable, NullValue, ParquetOptions, ParquetSource, ParquetWriter, RangeEnd};
 pub use report::{Mixing, ReportSpec, ShuffleReport, shuffle_report};
 pub use run::{Cut, Position, Run, RunSpec, Stats};
 pub use shuffle_files::{ShuffleFiles, shuffle_files};

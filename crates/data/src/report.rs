@@ -203,12 +203,8 @@ mod tests {
         // Every label is its block's: a correlation of one.
         let lens = [50; 40];
         let labels: Vec<f32> = (0..2000).map(|i| ((i / 50 * 7) % 13) as f32).collect();
-        let spec = |shuffle| ReportSpec {
-            order: OrderSpec { seed: 3, shuffle },
-            epoch: 0,
-            batch_size: 50,
-            correlation: 1.0,
-        };
+        let spec =
+            |shuffle| ReportSpec { order: OrderSpec { seed: 3, shuffle }, epoch: 0, batch_size: 50, correlation: 1.0 };
         let off = shuffle_report(&spec(Shuffle::Off), &lens, Some(&labels));
         assert!((off.whole.design_effect - 50.0).abs() < 1e-6, "{off:?}");
         let full = shuffle_report(&spec(Shuffle::Full), &lens, Some(&labels));

@@ -67,8 +67,8 @@ pub fn shuffle_files(
                 break;
             }
             for place in &places {
-                if !held.contains_key(&place.block) {
-                    held.insert(place.block, source.load(place.block, &mut LoadTimes::default())?);
+                if let std::collections::hash_map::Entry::Vacant(vacant) = held.entry(place.block) {
+                    vacant.insert(source.load(place.block, &mut LoadTimes::default())?);
                 }
             }
             let picked: Vec<Picked<'_>> =

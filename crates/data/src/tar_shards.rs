@@ -78,7 +78,8 @@ fn walk(path: &Path) -> Result<(Stamp, Vec<Sample>)> {
             ended = true;
             break;
         }
-        let sum: u64 = header.iter().enumerate().map(|(i, &b)| if (148..156).contains(&i) { 32 } else { b as u64 }).sum();
+        let sum: u64 =
+            header.iter().enumerate().map(|(i, &b)| if (148..156).contains(&i) { 32 } else { b as u64 }).sum();
         if number(&header[148..156]) != Some(sum) {
             return Err(DataError::corrupt(path, format!("there is no tar header at byte {at}")));
         }
@@ -181,7 +182,10 @@ impl TarSource {
         let mut fields = Vec::with_capacity(names.len());
         for name in names {
             if name != "__key__" && !endings.contains(&name) {
-                return Err(DataError::Argument(format!("no member ends in {name:?}; there are {}", endings.join(", "))));
+                return Err(DataError::Argument(format!(
+                    "no member ends in {name:?}; there are {}",
+                    endings.join(", ")
+                )));
             }
             let (elem, kind) = match name.as_str() {
                 "cls" | "id" => (Elem::I64, Kind::Fixed),

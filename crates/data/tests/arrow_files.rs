@@ -74,7 +74,8 @@ fn a_file_cut_anywhere_is_an_error_that_names_it() {
     let whole = std::fs::read(&path).unwrap();
     for cut in (0..whole.len()).step_by(37) {
         std::fs::write(&path, &whole[..cut]).unwrap();
-        let wrong = open(&[path.display().to_string()], &ParquetOptions::default()).map(|_| ()).unwrap_err().to_string();
+        let wrong =
+            open(&[path.display().to_string()], &ParquetOptions::default()).map(|_| ()).unwrap_err().to_string();
         assert!(wrong.contains("a.arrow"), "{wrong}");
     }
 }

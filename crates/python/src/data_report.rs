@@ -77,7 +77,10 @@ fn _write_parquet(
     let (mut fields, mut made) = (Vec::new(), Vec::new());
     for c in columns {
         let Some(elem) = Elem::ALL.into_iter().find(|e| e.name() == c.elem) else {
-            return Err(PyValueError::new_err(format!("column {:?} is of type {}, which files do not have", c.name, c.elem)));
+            return Err(PyValueError::new_err(format!(
+                "column {:?} is of type {}, which files do not have",
+                c.name, c.elem
+            )));
         };
         let kind = match (c.text, &c.offsets) {
             (true, _) => Kind::Text { utf8: true },

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gt_data::{
-    ArrowSource, EventSource, EventTable, JsonlSource, Kind, ParquetOptions, ParquetSource, RangeEnd, Source, TarSource,
-    open_cached, open_npy, open_safetensors,
+    ArrowSource, EventSource, EventTable, JsonlSource, Kind, ParquetOptions, ParquetSource, RangeEnd, Source,
+    TarSource, open_cached, open_npy, open_safetensors,
 };
 use pyo3::prelude::*;
 

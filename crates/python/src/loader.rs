@@ -2,8 +2,8 @@
 
 use gt_client::Tensor;
 use gt_data::{
-    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, Position, Run, RunSpec, Shuffle, Source,
-    Stats, Step,
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, Position, Run, RunSpec, Shuffle,
+    Source, Stats, Step,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;

@@ -62,9 +62,11 @@ impl Spread {
                 let n = ((to - from) * self.row_bytes) as usize;
                 let at = part.at_bytes + (from - start) * self.row_bytes;
                 let (path, _) = &files.0[part.file as usize];
-                times.reading(|| files.read(part.file, at, &mut out[filled..filled + n])).map_err(|e| match e.kind() {
-                    std::io::ErrorKind::InvalidData => DataError::schema(path, e),
-                    _ => DataError::io(path, &e),
+                times.reading(|| files.read(part.file, at, &mut out[filled..filled + n])).map_err(|e| {
+                    match e.kind() {
+                        std::io::ErrorKind::InvalidData => DataError::schema(path, e),
+                        _ => DataError::io(path, &e),
+                    }
                 })?;
                 filled += n;
             }
@@ -129,11 +131,7 @@ pub struct ArraySource {
 
 impl ArraySource {
     /// Columns that belong together (ARRAYS-4).
-    pub(crate) fn new(
-        files: Files,
-        columns: Vec<ArrayColumn>,
-        left_out: Vec<(String, String)>,
-    ) -> Result<ArraySource> {
+    pub(crate) fn new(files: Files, columns: Vec<ArrayColumn>, left_out: Vec<(String, String)>) -> Result<ArraySource> {
         let samples = |c: &ArrayColumn| c.offsets.as_ref().map_or(c.values.rows(), |o| o.len() as u64 - 1);
         let Some(first) = columns.first() else { return Err(DataError::Argument("there are no columns".into())) };
         let total = samples(first);

@@ -86,7 +86,8 @@ fn parse(text: &str) -> std::result::Result<(Elem, Vec<usize>), String> {
         "<f8" => Elem::F64,
         other => return Err(format!("its numbers are of type {other:?}, which GT does not read")),
     };
-    let shape = after("'shape'").and_then(|s| s.strip_prefix('(')).and_then(|s| s.split(')').next()).ok_or_else(wrong)?;
+    let shape =
+        after("'shape'").and_then(|s| s.strip_prefix('(')).and_then(|s| s.split(')').next()).ok_or_else(wrong)?;
     let shape: std::result::Result<Vec<usize>, _> =
         shape.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::parse).collect();
     Ok((elem, shape.map_err(|_| wrong())?))

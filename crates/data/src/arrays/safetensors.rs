@@ -58,11 +58,16 @@ fn read(path: &Path) -> Result<Vec<(Field, u64, u64)>> {
             return Err(DataError::unsupported(path, format!("tensor {name:?} is of dtype {}", info.dtype)));
         };
         let Some((&rows, item)) = info.shape.split_first() else {
-            return Err(DataError::unsupported(path, format!("tensor {name:?} has no first axis to take samples from")));
+            return Err(DataError::unsupported(
+                path,
+                format!("tensor {name:?} has no first axis to take samples from"),
+            ));
         };
         let bytes = info.shape.iter().try_fold(elem.size() as u64, |n, &d| n.checked_mul(d as u64));
         let (from, to) = info.data_offsets;
-        let fits = from <= to && Some(to - from) == bytes && (8 + header_bytes).checked_add(to).is_some_and(|e| e <= len_bytes);
+        let fits = from <= to
+            && Some(to - from) == bytes
+            && (8 + header_bytes).checked_add(to).is_some_and(|e| e <= len_bytes);
         if !fits {
             return Err(DataError::corrupt(path, format!("tensor {name:?} does not lie inside the file")));
         }
@@ -89,7 +94,11 @@ pub fn open_safetensors(patterns: &[String], columns: Option<&[String]>, skip_er
                     let row_bytes = (field.width() * field.elem.size()) as u64;
                     match out.get_mut(i) {
                         Some(column) => column.values.parts.push(part),
-                        None => out.push(ArrayColumn { field, values: Spread { parts: vec![part], row_bytes }, offsets: None }),
+                        None => out.push(ArrayColumn {
+                            field,
+                            values: Spread { parts: vec![part], row_bytes },
+                            offsets: None,
+                        }),
                     }
                 }
             }
@@ -120,7 +129,10 @@ fn pick(
         if let Some(first) = so_far.iter().find(|c| c.field.name == *name)
             && first.field != tensor.0
         {
-            return Err(DataError::schema(path, format!("tensor {name:?} is {}, and {} before", tensor.0, first.field)));
+            return Err(DataError::schema(
+                path,
+                format!("tensor {name:?} is {}, and {} before", tensor.0, first.field),
+            ));
         }
         picked.push(tensor.clone());
     }

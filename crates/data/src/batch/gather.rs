@@ -50,9 +50,9 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Res
             }
             Kind::Ragged => {
                 if let (Some((first, kept)), false) = (&shared, spec.lengths_each)
-                    && samples.iter().all(|s| {
-                        s.block.columns[output.field].shares_items_with(&s.block.columns[first.field])
-                    })
+                    && samples
+                        .iter()
+                        .all(|s| s.block.columns[output.field].shares_items_with(&s.block.columns[first.field]))
                 {
                     batch.entries.push((output.name.clone(), ragged(spec, output, field, samples, kept).1));
                     continue;
@@ -85,11 +85,7 @@ fn same_lengths(first: &Output, others: &Kept, output: &Output, mine: &Kept, sam
         None => Ok(()),
         Some(i) => Err(DataError::Argument(format!(
             "sample {} has {} items in {:?} and {} in {:?}; ragged=\"each\" gives each column its own lengths",
-            samples[i].id,
-            others.runs[i].1,
-            first.name,
-            mine.runs[i].1,
-            output.name
+            samples[i].id, others.runs[i].1, first.name, mine.runs[i].1, output.name
         ))),
     }
 }
@@ -107,7 +103,9 @@ fn ask_ahead(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for at in (0..bytes.len().min(AHEAD_BYTES)).step_by(64) {
         // SAFETY: the address is inside a slice, and a prefetch has no effect but on caches.
-        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(bytes.as_ptr().add(at).cast()) };
+        unsafe {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(bytes.as_ptr().add(at).cast())
+        };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;

@@ -238,7 +238,8 @@ mod tests {
     fn epochs_and_seeds_differ() {
         let lens = vec![20; 30];
         let shuffle = Shuffle::Pool { blocks: 8, lanes: 4 };
-        let places = |seed, epoch| EpochOrder::new(OrderSpec { seed, shuffle }, epoch, &lens).from(0).collect::<Vec<_>>();
+        let places =
+            |seed, epoch| EpochOrder::new(OrderSpec { seed, shuffle }, epoch, &lens).from(0).collect::<Vec<_>>();
         assert_eq!(places(0, 0), places(0, 0));
         assert_ne!(places(0, 0), places(0, 1));
         assert_ne!(places(0, 0), places(1, 0));
@@ -248,7 +249,8 @@ mod tests {
     #[test]
     fn the_order_of_an_epoch_is_the_same_in_every_release() {
         // States saved by one release resume in the next only while this holds.
-        let order = EpochOrder::new(OrderSpec { seed: 7, shuffle: Shuffle::Pool { blocks: 3, lanes: 2 } }, 1, &[2, 3, 1, 2]);
+        let order =
+            EpochOrder::new(OrderSpec { seed: 7, shuffle: Shuffle::Pool { blocks: 3, lanes: 2 } }, 1, &[2, 3, 1, 2]);
         let places: Vec<(u32, u32)> = order.from(0).map(|p| (p.block, p.row)).collect();
         assert_eq!(places, PINNED);
     }

@@ -41,7 +41,8 @@ impl Pieces {
             (Kind::Ragged, DataType::List(_)) | (Kind::Text { .. }, DataType::Utf8 | DataType::Binary) => {
                 self.push_ragged(field, &data, |d, i| d.buffer::<i32>(0).get(i).map(|&o| o as i64), null)
             }
-            (Kind::Ragged, DataType::LargeList(_)) | (Kind::Text { .. }, DataType::LargeUtf8 | DataType::LargeBinary) => {
+            (Kind::Ragged, DataType::LargeList(_))
+            | (Kind::Text { .. }, DataType::LargeUtf8 | DataType::LargeBinary) => {
                 self.push_ragged(field, &data, |d, i| d.buffer::<i64>(0).get(i).copied(), null)
             }
             (_, other) => Err(format!("column {:?} is of type {other} where {field} was expected", field.name)),
@@ -192,7 +193,8 @@ mod tests {
 
     #[test]
     fn bits_become_bytes_also_from_the_middle() {
-        let array: ArrayRef = Arc::new(BooleanArray::from(vec![true, false, true, true, false, false, true, true, true, false]));
+        let array: ArrayRef =
+            Arc::new(BooleanArray::from(vec![true, false, true, true, false, false, true, true, true, false]));
         let (values, _) = pieces(&[array.slice(3, 7), array.slice(0, 2)], None).unwrap();
         assert_eq!(values, [1, 0, 0, 1, 1, 1, 0, 1, 0]);
     }

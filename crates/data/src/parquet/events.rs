@@ -261,10 +261,17 @@ fn distribute(
         let samples = u32::try_from(mine.len())
             .map_err(|_| DataError::Argument("a row group has more than 2^32 events".into()))?;
         if rows.end - rows.start > u32::MAX as u64 {
-            return Err(wrong_range(table, first.id as usize, rows.start as i64, rows.end as i64, &reader.files[block.file as usize].0));
+            return Err(wrong_range(
+                table,
+                first.id as usize,
+                rows.start as i64,
+                rows.end as i64,
+                &reader.files[block.file as usize].0,
+            ));
         }
         blocks.push(BlockInfo { samples, memory_bytes, file: block.file });
-        places.push(EventBlock { rows: RowBlock { file: block.file, rows }, events: all.len()..all.len() + mine.len() });
+        places
+            .push(EventBlock { rows: RowBlock { file: block.file, rows }, events: all.len()..all.len() + mine.len() });
         all.extend_from_slice(mine);
     }
     Ok((blocks, places, all))

@@ -56,7 +56,10 @@ impl Index {
                 && footer.groups.iter().all(|g| g.memory_bytes.len() == columns.len())
             {
                 from_cache.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                return Ok((Footer { columns: columns.clone(), groups: footer.groups.clone(), paged: footer.paged }, stamp));
+                return Ok((
+                    Footer { columns: columns.clone(), groups: footer.groups.clone(), paged: footer.paged },
+                    stamp,
+                ));
             }
             Footer::read(path)
         });
@@ -64,7 +67,9 @@ impl Index {
         for (path, looked) in paths.iter().zip(looked) {
             match looked {
                 Ok((footer, stamp)) => files.push(IndexedFile { path: path.clone(), stamp, footer }),
-                Err(e) if skip_errors && e.is_of_one_file() => left_out.push((path.display().to_string(), e.to_string())),
+                Err(e) if skip_errors && e.is_of_one_file() => {
+                    left_out.push((path.display().to_string(), e.to_string()))
+                }
                 Err(e) => return Err(e),
             }
         }

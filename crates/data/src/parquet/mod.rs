@@ -11,7 +11,7 @@ mod write;
 
 pub use arrays::NullValue;
 pub(crate) use arrays::Pieces;
-pub(crate) use schema::field;
 pub use events::{EventSource, EventTable, RangeEnd};
+pub(crate) use schema::field;
 pub use source::{ParquetOptions, ParquetSource};
 pub use write::ParquetWriter;

@@ -55,17 +55,16 @@ pub(crate) fn read(
         loop {
             match decoder.try_decode().map_err(broken)? {
                 DecodeResult::NeedsData(ranges) => {
-                    let data = times
-                        .reading(|| read_ranges(&opened.file, &ranges))
-                        .map_err(|e| DataError::io(path, &e))?;
+                    let data =
+                        times.reading(|| read_ranges(&opened.file, &ranges)).map_err(|e| DataError::io(path, &e))?;
                     times.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
                     decoder.push_ranges(ranges, data).map_err(broken)?;
                 }
                 DecodeResult::Data(batch) => {
                     for (piece, (field, null)) in pieces.iter_mut().zip(fields) {
-                        let array = batch.column_by_name(&field.name).ok_or_else(|| {
-                            DataError::schema(path, format!("column {:?} is missing", field.name))
-                        })?;
+                        let array = batch
+                            .column_by_name(&field.name)
+                            .ok_or_else(|| DataError::schema(path, format!("column {:?} is missing", field.name)))?;
                         piece.push(field, array, *null).map_err(|why| DataError::schema(path, why))?;
                     }
                 }

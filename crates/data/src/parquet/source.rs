@@ -133,8 +133,10 @@ fn divide(number: u32, file: &IndexedFile, fields: &[Field], blocks: &mut Vec<(R
     let limit = if file.footer.paged { MAX_PAGED_BLOCK_BYTES } else { MAX_WHOLE_BLOCK_BYTES };
     let mut start = 0;
     for group in &file.footer.groups {
-        let memory = columns.iter().filter_map(|&c| group.memory_bytes.get(c)).fold(0u64, |sum, &b| sum.saturating_add(b));
-        let parts = memory.div_ceil(limit).max(group.rows.div_ceil(u32::MAX as u64)).clamp(1, group.rows.clamp(1, MAX_PARTS));
+        let memory =
+            columns.iter().filter_map(|&c| group.memory_bytes.get(c)).fold(0u64, |sum, &b| sum.saturating_add(b));
+        let parts =
+            memory.div_ceil(limit).max(group.rows.div_ceil(u32::MAX as u64)).clamp(1, group.rows.clamp(1, MAX_PARTS));
         for part in 0..parts {
             let (from, to) = (group.rows * part / parts, group.rows * (part + 1) / parts);
             if from < to {

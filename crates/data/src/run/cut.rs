@@ -79,7 +79,8 @@ impl Cut {
             (longest, sum) = (longest.max(len), sum + len);
         }
         let short = self.max_tokens.is_none() && now.len() < size;
-        if !now.is_empty() && !(self.drop_last && how.last && short) {
+        let dropped = self.drop_last && how.last && short;
+        if !now.is_empty() && !dropped {
             batches.push(now);
         }
         if self.bucket && how.shuffled {
