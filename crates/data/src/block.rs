@@ -78,6 +78,17 @@ impl Column {
         &self.values[items.start * self.item_bytes..items.end * self.item_bytes]
     }
 
+    pub(crate) fn values(&self) -> &Buffer {
+        &self.values
+    }
+
+    /// The same samples as numbers of another type.
+    pub(crate) fn with_values(&self, values: Buffer, field: &Field) -> Column {
+        let item_bytes = field.width() * field.elem.size();
+        debug_assert_eq!(values.len() * self.item_bytes, self.values.len() * item_bytes);
+        Column { values, extents: self.extents.clone(), item_bytes }
+    }
+
     fn memory_bytes(&self) -> usize {
         self.values.capacity()
             + match &self.extents {

@@ -4,7 +4,6 @@
 //!            mixes files well.
 //! SHUFFLE-2: a file gets its name when it is complete; a failure leaves no file half-written, and none that was not finished.
 
-use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,8 +67,8 @@ pub fn shuffle_files(
                 break;
             }
             for place in &places {
-                if let Entry::Vacant(empty) = held.entry(place.block) {
-                    empty.insert(source.load(place.block, &mut LoadTimes::default())?);
+                if let std::collections::hash_map::Entry::Vacant(vacant) = held.entry(place.block) {
+                    vacant.insert(source.load(place.block, &mut LoadTimes::default())?);
                 }
             }
             let picked: Vec<Picked<'_>> =

@@ -242,22 +242,22 @@ def loader_threads():
     return sum(name.startswith("gt-data") for name in names)
 
 
-def wait_for_threads(count):
-    # A thread has its name a little after it was started.
-    deadline = time.monotonic() + 20
+def threads_become(count):
+    """A thread has its name a moment after it was started."""
+    deadline = time.monotonic() + 10
     while loader_threads() != count and time.monotonic() < deadline:
         time.sleep(0.01)
-    return loader_threads()
+    return loader_threads() == count
 
 
 def test_threads_end_with_their_epoch(lists):
     dl = loader(lists, num_workers=3)
     running = iter(dl)
     next(running)
-    assert wait_for_threads(3) == 3
+    assert threads_become(3)
     again = iter(dl)
     next(again)
-    assert wait_for_threads(3) == 3
+    assert threads_become(3)
     running.close()
     del dl, running, again
     assert loader_threads() == 0

@@ -173,6 +173,11 @@ impl BatchSpec {
         })
     }
 
+    /// Whether samples must know their number: for `sample_id`, and for thinning out.
+    pub(crate) fn needs_ids(&self) -> bool {
+        self.sample_ids || self.outliers == Outliers::Subsample
+    }
+
     /// Names of the entries that are made beside the columns.
     fn made_names(&self, fields: &[Field]) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

@@ -79,8 +79,8 @@ impl Cut {
             (longest, sum) = (longest.max(len), sum + len);
         }
         let short = self.max_tokens.is_none() && now.len() < size;
-        let is_left_out = self.drop_last && how.last && short;
-        if !now.is_empty() && !is_left_out {
+        let dropped = self.drop_last && how.last && short;
+        if !now.is_empty() && !dropped {
             batches.push(now);
         }
         if self.bucket && how.shuffled {

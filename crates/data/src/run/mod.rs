@@ -1,10 +1,11 @@
 //! A run: one pass over a data set, or over the rest of one, with its own threads.
 //!
 //! Threads load blocks and gather batches; the consumer takes batches in order, and does the same work itself while it would
-//! otherwise wait. The modules are: `cut` (positions to batches), `residents` (blocks in memory), `state` (what to do next),
+//! otherwise wait. The modules are: `cut` (positions to batches), `narrow` and `residents` (blocks in memory), `state` (what to do next),
 //! `stats`.
 
 mod cut;
+mod narrow;
 mod residents;
 mod state;
 mod stats;
@@ -18,9 +19,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::batch::{Batch, BatchSpec, Picked, gather};
 use crate::error::{DataError, Result};
-use crate::order::OrderSpec;
+use crate::order::{OrderSpec, Place};
 use crate::source::{LoadTimes, Source};
 pub use cut::Cut;
+use narrow::Held;
 use residents::Content;
 use state::{Next, State, Task};
 pub use stats::Stats;
@@ -64,6 +66,8 @@ struct Shared {
     source: Arc<dyn Source>,
     spec: RunSpec,
     state: Mutex<State>,
+    /// Columns as blocks hold them.
+    held: Held,
     /// Something can be done.
     work: Condvar,
     /// The consumer may find something.
@@ -94,7 +98,8 @@ impl Run {
             return Err(DataError::Argument("batch_size must be at least 1".into()));
         }
         let state = Mutex::new(State::new(&*source, &spec));
-        let shared = Arc::new(Shared { source, spec, state, work: Condvar::new(), news: Condvar::new() });
+        let held = Held::new(source.fields(), &spec.batch);
+        let shared = Arc::new(Shared { source, spec, state, held, work: Condvar::new(), news: Condvar::new() });
         let mut run = Run { shared, threads: Vec::new(), process: std::process::id() };
         for i in 0..run.shared.spec.threads {
             let shared = run.shared.clone();
@@ -219,7 +224,7 @@ impl Shared {
             }
             Task::Cut { group, blocks, places, how } => {
                 let (spec, fields) = (&self.spec, self.source.fields());
-                let len = |&(n, place): &(u32, crate::order::Place)| match spec.cut.is_plain() {
+                let len = |&(n, place): &(u32, Place)| match spec.cut.is_plain() {
                     true => 1,
                     false => spec.batch.sample_len(fields, &blocks[n as usize], place.row),
                 };
@@ -229,15 +234,15 @@ impl Shared {
             }
             Task::Gather { group, batch, blocks, places } => {
                 let begun = Instant::now();
-                let samples: Vec<Picked<'_>> = places
-                    .iter()
-                    .map(|&(n, place)| Picked {
-                        block: &blocks[n as usize],
-                        row: place.row,
-                        id: self.source.sample_id(place.block, place.row),
-                    })
-                    .collect();
-                let make = AssertUnwindSafe(|| gather(&self.spec.batch, self.source.fields(), &samples));
+                let picked = |numbered: bool| -> Vec<Picked<'_>> {
+                    let id = |p: Place| if numbered { self.source.sample_id(p.block, p.row) } else { 0 };
+                    let pick = |&(n, p): &(u32, Place)| Picked { block: &blocks[n as usize], row: p.row, id: id(p) };
+                    places.iter().map(pick).collect()
+                };
+                let make = |numbered| gather(&self.spec.batch, self.held.fields(), &picked(numbered));
+                // Numbers of samples lie anywhere in a large table: they are looked up only where something needs them, which
+                // an error does.
+                let make = AssertUnwindSafe(|| make(self.spec.batch.needs_ids()).or_else(|_| make(true)));
                 let made = std::panic::catch_unwind(make).unwrap_or_else(|panic| Err(caught("a batch", panic)));
                 let took = begun.elapsed().as_secs_f64();
                 let mut state = self.state.lock();
@@ -251,7 +256,10 @@ impl Shared {
     fn load(&self, block: u32, times: &mut LoadTimes) -> Content {
         match self.source.load(block, times) {
             Ok(loaded) if loaded.samples == self.source.blocks()[block as usize].samples as usize => {
-                Content::Ready(Arc::new(loaded))
+                let begun = Instant::now();
+                let narrowed = self.held.narrow(loaded);
+                times.decode_s += begun.elapsed().as_secs_f64();
+                Content::Ready(Arc::new(narrowed))
             }
             Ok(_) => Content::Failed(DataError::Internal("a block has other samples than its index says".into())),
             Err(e) => Content::Failed(e),

@@ -27,6 +27,8 @@ struct Group {
     places: Vec<Place>,
     /// The blocks of its places, each once, ascending.
     blocks: Vec<u32>,
+    /// For each place the number of its block among them.
+    at: Vec<u32>,
     /// How many of them are still on their way.
     missing: usize,
     cut: Stage,
@@ -132,6 +134,7 @@ impl State {
             let mut blocks: Vec<u32> = places.iter().map(|p| p.block).collect();
             blocks.sort_unstable();
             blocks.dedup();
+            let at = places.iter().map(|p| blocks.partition_point(|&b| b < p.block) as u32).collect();
             let number = self.first + self.groups.len() as u64;
             let infos = source.blocks();
             let missing = blocks.iter().filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
@@ -144,6 +147,7 @@ impl State {
                 last,
                 places,
                 blocks,
+                at,
                 missing,
                 cut: Stage::Whole,
                 taken,
@@ -208,14 +212,11 @@ impl State {
                     }
                 }
             }
-            let located = |p: &Place| {
-                let at = group.blocks.binary_search(&p.block).ok()?;
-                numbers[at].map(|n| (n, *p))
-            };
+            let located = |i: usize| numbers[group.at[i] as usize].map(|n| (n, group.places[i]));
             return Some(match &group.cut {
                 Stage::Cut(batches) => {
                     let batch = group.taken;
-                    let places = batches[batch as usize].iter().filter_map(|&i| located(&group.places[i as usize]));
+                    let places = batches[batch as usize].iter().filter_map(|&i| located(i as usize));
                     let places = places.collect();
                     group.taken += 1;
                     self.making += 1;
@@ -223,8 +224,15 @@ impl State {
                 }
                 _ => {
                     let before = group.places.len();
-                    let kept: Vec<(u32, Place)> = group.places.iter().filter_map(located).collect();
-                    group.places = kept.iter().map(|(_, p)| *p).collect();
+                    let kept: Vec<(u32, Place)> = (0..before).filter_map(located).collect();
+                    if kept.len() < before {
+                        // What is left keeps its places among the group's blocks.
+                        let stays = group.at.iter().map(|&at| numbers[at as usize].is_some()).collect::<Vec<_>>();
+                        let mut stay = stays.iter();
+                        group.places.retain(|_| stay.next() == Some(&true));
+                        let mut stay = stays.iter();
+                        group.at.retain(|_| stay.next() == Some(&true));
+                    }
                     self.stats.skipped_samples += (before - group.places.len()) as u64;
                     group.cut = Stage::Cutting;
                     let padded = spec.batch.collate == crate::batch::Collate::Padded;
@@ -281,12 +289,10 @@ impl State {
             self.first += 1;
             self.next_batch = 0;
             self.planned_places -= (group.end - group.start) as usize;
-            let mut counts = BTreeMap::new();
-            for place in &group.places {
-                *counts.entry(place.block).or_insert(0) += 1;
-            }
-            for block in group.blocks {
-                self.residents.given(block, counts.get(&block).copied().unwrap_or(0));
+            let mut counts = vec![0; group.blocks.len()];
+            group.at.iter().for_each(|&at| counts[at as usize] += 1);
+            for (block, count) in group.blocks.into_iter().zip(counts) {
+                self.residents.given(block, count);
                 self.residents.release(block);
             }
         }
