@@ -126,6 +126,10 @@ bench: build $(if $(GT_BENCH_PYTHON),,$(VENV)/.bench) ## measure GT beside PyTor
 bench-stream: build ## the stream between processes: batch sizes of client and worker as one table (ARGS=… to the script)
 	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/stream_sweep.py $(ARGS)
 
+.PHONY: bench-sharding
+bench-sharding: build ## a training step on two workers beside one (ARGS=… to the script)
+	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/sharding.py $(ARGS)
+
 .PHONY: bench-data
 bench-data: build $(if $(GT_BENCH_PYTHON),,$(VENV)/.bench) ## loading shuffled Parquet files beside PyTorch's loader and pyarrow, with the targets (ARGS=… to the script)
 	@$(BENCH_ENV) "$(BENCH_PYTHON)" bench/data_loading.py $(ARGS)
