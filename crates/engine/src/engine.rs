@@ -10,7 +10,8 @@ use crate::quota::Quota;
 /// A value on a device, or the failure that poisons it.
 pub type Value<B> = Result<B, Arc<Failure>>;
 
-/// A value's storage on a device. Clones share it; it never changes while it is shared.
+/// A value's storage on a device. Clones share it; it never changes while it is shared. A handle is good for every engine
+/// that has such buffers, in the whole process: values move between workers so.
 pub trait Buffer: Clone + Send + Sync + 'static {
     /// What it holds.
     fn ty(&self) -> TensorType;

@@ -7,21 +7,15 @@
 //! ANSWER-3: no lock is held while an answer is given.
 
 use gt_engine::Buffer;
-use gt_ir::{HostTensor, TensorId, TensorType};
+use gt_ir::{HostTensor, TensorId};
 
 use crate::ReadError;
+use crate::moved::Departing;
 use crate::table::{Table, TableState};
 use crate::waits::Awaited;
 
 /// What is done with a value once it is there.
 pub type ReadThen = Box<dyn FnOnce(Result<HostTensor, ReadError>) + Send>;
-/// A value on its way to another worker: where it is, or a copy.
-pub struct Departing {
-    /// What it is.
-    pub ty: TensorType,
-    /// Its elements, packed.
-    pub bytes: Box<dyn AsRef<[u8]> + Send + Sync>,
-}
 /// What is done with a value that goes elsewhere.
 pub type MoveThen = Box<dyn FnOnce(Result<Departing, ReadError>) + Send>;
 /// What is done once everything sent before has run.

@@ -11,8 +11,10 @@ use gt_observe::Counters;
 use gt_plan::{Canonicalizer, PlanCache};
 
 use crate::WorkerConfig;
+use crate::adopt;
 use crate::flight::{Finished, InFlight, Launched};
 use crate::inbox::{Message, Queued};
+use crate::moved::Departing;
 use crate::places::Work;
 use crate::planner::Prepared;
 use crate::queue::{Parked, Queue};
@@ -77,10 +79,16 @@ impl<E: Engine> Device<E> {
     }
 
     fn message(&mut self, session: Arc<Session<E::Buffer>>, queued: Queued) {
-        let Queued { message, lost, credits, is_arrival, .. } = queued;
+        let Queued { message, moved, mut lost, credits, is_arrival, .. } = queued;
         match message {
-            Message::Window(window) => {
-                count(&session, &window, is_arrival);
+            Message::Window(mut window) => {
+                count(&session, &window, &moved, is_arrival);
+                if is_arrival && adopt::publish(&session, &window, &moved) {
+                    // The handle that came with the message goes before the first run that may want the memory.
+                    drop(moved);
+                    return self.window(session, Window::default(), lost, credits);
+                }
+                adopt::copy(&mut window, moved, &mut lost);
                 self.window(session, window, lost, credits);
             }
             Message::Trim => {
@@ -176,9 +184,10 @@ impl<E: Engine> Device<E> {
 }
 
 /// Counts what was received.
-fn count<B: Buffer>(session: &Session<B>, window: &Window, is_arrival: bool) {
+fn count<B: Buffer>(session: &Session<B>, window: &Window, moved: &[(u32, Departing)], is_arrival: bool) {
     let counters = &session.counters;
     let bytes: usize = window.uploads.iter().map(|payload| payload.bytes.len()).sum();
+    let bytes = moved.iter().fold(bytes, |bytes, (_, value)| bytes + value.ty().bytes());
     if is_arrival {
         return Counters::add(&counters.moved_bytes_in, bytes as u64);
     }

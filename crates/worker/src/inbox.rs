@@ -9,10 +9,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gt_ir::{Bytes, Failure, Op, Payload, TensorId, Window};
+use gt_ir::{Failure, Op, Payload, TensorId, Window};
 
 use crate::Oversupplied;
 use crate::id_map::IdMap;
+use crate::moved::{Departing, Supplied};
 
 /// What a payload that waits counts for at least: its entry. Else a peer could fill the memory with empty ones.
 const ENTRY_BYTES: usize = 64;
@@ -27,7 +28,7 @@ pub(crate) enum Message {
 pub type Missing = (u32, TensorId);
 
 /// A payload that travelled apart, or why it never came.
-pub(crate) type Supply = Result<Bytes, Arc<Failure>>;
+pub(crate) type Supply = Result<Supplied, Arc<Failure>>;
 
 /// An upload whose payload never came.
 pub(crate) struct Lost {
@@ -49,6 +50,8 @@ pub(crate) struct Queued {
     missing: Vec<Missing>,
     /// What those may count for while they wait for it, by what their instructions state.
     named_bytes: usize,
+    /// Payloads that lie elsewhere in this process: the upload's place, and the value.
+    pub(crate) moved: Vec<(u32, Departing)>,
     pub(crate) lost: Vec<Lost>,
     pub(crate) credits: Credits,
     /// It is a value of another worker, not a window of the client.
@@ -70,7 +73,8 @@ impl Queued {
             }
             credits.bytes = credits.bytes.saturating_add(stated_bytes);
         }
-        Queued { message, missing, named_bytes, lost: Vec::new(), credits, is_arrival: false }
+        let (moved, lost) = (Vec::new(), Vec::new());
+        Queued { message, missing, named_bytes, moved, lost, credits, is_arrival: false }
     }
 
     /// A value of another worker, supplied under its own name.
@@ -90,7 +94,7 @@ impl Queued {
 
 /// What a payload counts for while it waits. Failures are our own, and few.
 fn held_bytes(supply: &Supply) -> usize {
-    supply.as_ref().map_or(0, |bytes| bytes.len().max(ENTRY_BYTES))
+    supply.as_ref().map_or(0, |supplied| supplied.len_bytes().max(ENTRY_BYTES))
 }
 
 /// The queue of one session.
@@ -134,19 +138,17 @@ impl Inbox {
         self.messages.push_back(queued);
     }
 
-    /// A payload came, or it never will.
-    pub(crate) fn supply(&mut self, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
-        if self.supplied.contains_key(&id) {
-            return Ok(());
-        }
-        let len_bytes = supply.as_ref().map_or(0, |bytes| bytes.len());
-        let counts = held_bytes(&supply);
+    /// A payload came, or it never will. What there is no use for stays with the caller.
+    pub(crate) fn supply(&mut self, id: TensorId, supply: &mut Option<Supply>) -> Result<(), Oversupplied> {
+        let Some(coming) = supply.as_ref().filter(|_| !self.supplied.contains_key(&id)) else { return Ok(()) };
+        let len_bytes = coming.as_ref().map_or(0, Supplied::len_bytes);
+        let counts = held_bytes(coming);
         let limit_bytes = self.limit.bytes.saturating_add(self.named_bytes);
         if counts > limit_bytes.saturating_sub(self.held_bytes) {
             return Err(Oversupplied { len_bytes, held_bytes: self.held_bytes, limit_bytes });
         }
         self.held_bytes += counts;
-        self.supplied.insert(id, supply);
+        self.supplied.extend(supply.take().map(|supply| (id, supply)));
         Ok(())
     }
 
@@ -175,7 +177,8 @@ impl Inbox {
         if let Message::Window(window) = &mut queued.message {
             for &(instr, id) in &missing {
                 match self.supplied.get(&id) {
-                    Some(Ok(bytes)) => window.uploads.push(Payload { instr, bytes: bytes.clone() }),
+                    Some(Ok(Supplied::Bytes(bytes))) => window.uploads.push(Payload { instr, bytes: bytes.clone() }),
+                    Some(Ok(Supplied::Moved(value))) => queued.moved.push((instr, value.clone())),
                     Some(Err(failure)) => queued.lost.push(Lost { instr, failure: failure.clone() }),
                     None => {}
                 }
@@ -201,7 +204,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gt_ir::FailureKind;
+    use gt_ir::{Bytes, FailureKind};
     use proptest::prelude::*;
 
     const LIMIT: Credits = Credits { instrs: 1000, bytes: 512 };
@@ -218,15 +221,20 @@ mod tests {
         vec![of as u8; 8].into()
     }
 
+    fn supply(inbox: &mut Inbox, id: u64, bytes: Bytes) -> Result<(), Oversupplied> {
+        inbox.supply(TensorId(id), &mut Some(Ok(Supplied::Bytes(bytes))))
+    }
+
     #[test]
     fn a_payload_may_come_first_or_last_or_not_at_all() {
         let mut inbox = Inbox::new(LIMIT);
-        inbox.supply(TensorId(2), Ok(bytes(2))).unwrap();
+        supply(&mut inbox, 2, bytes(2)).unwrap();
         inbox.push(uploads(1, 3));
         assert!(!inbox.is_ready());
-        inbox.supply(TensorId(1), Ok(bytes(1))).unwrap();
+        supply(&mut inbox, 1, bytes(1)).unwrap();
         assert!(inbox.pop().is_none());
-        inbox.supply(TensorId(3), Err(Arc::new(Failure::new(FailureKind::WorkerLost, "gone")))).unwrap();
+        let gone = Err(Arc::new(Failure::new(FailureKind::WorkerLost, "gone")));
+        inbox.supply(TensorId(3), &mut Some(gone)).unwrap();
         let queued = inbox.pop().unwrap();
         let Message::Window(window) = queued.message else { panic!("a window") };
         assert_eq!(window.uploads.iter().map(|p| (p.instr, p.bytes[0])).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
@@ -237,12 +245,12 @@ mod tests {
     #[test]
     fn what_nobody_named_is_bounded_by_the_credits() {
         let mut inbox = Inbox::new(LIMIT);
-        (0..8).for_each(|id| inbox.supply(TensorId(id), Ok(bytes(id))).unwrap());
-        let refused = inbox.supply(TensorId(8), Ok(bytes(8))).unwrap_err();
+        (0..8).for_each(|id| supply(&mut inbox, id, bytes(id)).unwrap());
+        let refused = supply(&mut inbox, 8, bytes(8)).unwrap_err();
         assert_eq!((refused.len_bytes, refused.held_bytes, refused.limit_bytes), (8, 512, 512));
-        assert!(inbox.supply(TensorId(9), Ok(Vec::new().into())).is_err(), "empty ones count too");
+        assert!(supply(&mut inbox, 9, Vec::new().into()).is_err(), "empty ones count too");
         // The same again takes nothing.
-        inbox.supply(TensorId(3), Ok(bytes(3))).unwrap();
+        supply(&mut inbox, 3, bytes(3)).unwrap();
     }
 
     #[test]
@@ -250,7 +258,7 @@ mod tests {
         let mut inbox = Inbox::new(Credits { instrs: 1000, bytes: 64 });
         inbox.push(uploads(0, 20));
         assert!(inbox.is_full());
-        (0..20).for_each(|id| inbox.supply(TensorId(id), Ok(bytes(id))).unwrap());
+        (0..20).for_each(|id| supply(&mut inbox, id, bytes(id)).unwrap());
         let queued = inbox.pop().unwrap();
         inbox.release(queued.credits);
         assert!(!inbox.is_full());
@@ -283,7 +291,7 @@ mod tests {
                     inbox.push(uploads(first, size));
                 } else {
                     let id = payloads.pop().unwrap();
-                    inbox.supply(TensorId(id), Ok(bytes(id))).unwrap();
+                    supply(&mut inbox, id, bytes(id)).unwrap();
                 }
                 while let Some(queued) = inbox.pop() {
                     let Message::Window(window) = queued.message else { panic!("a window") };

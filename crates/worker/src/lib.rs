@@ -12,6 +12,7 @@
 //! WORKER-4: sessions share the device, the plans of those who plan alike, and nothing else: no id, failure, credit or
 //! pause of one is seen by another.
 
+mod adopt;
 mod answers;
 mod attached;
 mod bereft;
@@ -25,6 +26,7 @@ mod id_map;
 mod inbox;
 mod journal;
 mod launch;
+mod moved;
 mod parts;
 mod places;
 mod planner;
@@ -41,13 +43,14 @@ mod table;
 mod turns;
 mod waits;
 
-pub use answers::{Departing, DoneThen, MoveThen, ReadThen};
+pub use answers::{DoneThen, MoveThen, ReadThen};
 pub use config::{CompilePolicy, SessionConfig, SiteNames, WorkerConfig};
 pub use error::{Interrupted, Oversupplied, ReadError};
 pub use gt_engine::Memory;
 pub use handle::WorkerHandle;
 pub use inbox::Missing;
 pub use journal::Journal;
+pub use moved::Departing;
 pub use sequences::Sequence;
 pub use session::ExecutedHook;
 pub use session_handle::SessionHandle;

@@ -112,8 +112,13 @@ impl<B: Buffer> Places<B> {
         None
     }
 
-    /// A payload came, or it never will.
-    pub(crate) fn supply(&mut self, key: SessionKey, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
+    /// A payload came, or it never will. What there is no use for stays with the caller, to be dropped outside the lock.
+    pub(crate) fn supply(
+        &mut self,
+        key: SessionKey,
+        id: TensorId,
+        supply: &mut Option<Supply>,
+    ) -> Result<(), Oversupplied> {
         let Some(place) = self.get(key) else { return Ok(()) };
         place.inbox.supply(id, supply)?;
         let ready = place.inbox.is_ready();

@@ -177,8 +177,10 @@ impl<B: Buffer> Queue<B> {
     /// A payload came, or it never will.
     pub(crate) fn supply(&self, key: SessionKey, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
         let mut state = self.state.lock();
-        let result = state.places.supply(key, id, supply);
+        let mut supply = Some(supply);
+        let result = state.places.supply(key, id, &mut supply);
         self.tell_device(state);
+        drop(supply);
         result
     }
 

@@ -9,9 +9,10 @@ use gt_ir::{Failure, HostTensor, TensorId};
 use gt_observe::Counters;
 use parking_lot::{Condvar, Mutex};
 
-use crate::answers::{Answer, Departing, MoveThen, Pending, ReadThen};
+use crate::answers::{Answer, Pending, ReadThen};
 use crate::copier::SMALL_BYTES;
 use crate::journal::Journal;
+use crate::moved::Departing;
 use crate::sequences::Sequences;
 use crate::shared::Shared;
 use crate::table::{Entry, Table};
@@ -37,15 +38,6 @@ pub(crate) struct Session<B> {
     /// Senders wait here, with the queue's lock.
     pub(crate) room: Condvar,
     pub(crate) executed: OnceLock<ExecutedHook>,
-}
-
-/// The elements of a buffer that lie packed.
-struct Packed<B>(B);
-
-impl<B: Buffer> AsRef<[u8]> for Packed<B> {
-    fn as_ref(&self) -> &[u8] {
-        self.0.packed().unwrap_or_default()
-    }
 }
 
 /// Keeps a panic of foreign code from ending a thread that is not its own.
@@ -128,17 +120,9 @@ impl<B: Buffer> Session<B> {
             }
             Answer::Value { found: Err(error), then, .. } => guarded(|| then(Err(error))),
             Answer::Move { found: Err(error), then, .. } => guarded(|| then(Err(error))),
-            Answer::Move { id, found: Ok(buffer), then } if buffer.packed().is_some() => {
-                let ty = buffer.ty();
-                self.count_moved(id, ty.bytes());
-                guarded(|| then(Ok(Departing { ty, bytes: Box::new(Packed(buffer)) })));
-            }
-            Answer::Move { id, found: Ok(buffer), then } if buffer.ty().bytes() <= SMALL_BYTES => {
-                self.move_copy(id, &buffer, then);
-            }
             Answer::Move { id, found: Ok(buffer), then } => {
-                let session = self.clone();
-                self.worker.copier.run(Box::new(move || session.move_copy(id, &buffer, then)));
+                self.count_moved(id, buffer.ty().bytes());
+                guarded(|| then(Ok(Departing::new(buffer, &self.worker.name))));
             }
             Answer::Value { id, found: Ok(buffer), then } if buffer.ty().bytes() <= SMALL_BYTES => {
                 self.copy_then(id, &buffer, then);
@@ -154,15 +138,6 @@ impl<B: Buffer> Session<B> {
         guarded(|| then(self.copy(id, buffer)));
     }
 
-    /// Has a copy leave, of a value that does not lie as it travels.
-    fn move_copy(&self, id: TensorId, buffer: &B, then: MoveThen) {
-        let departing = self.read(buffer).map(|HostTensor { ty, bytes }| {
-            self.count_moved(id, bytes.len());
-            Departing { ty, bytes: Box::new(bytes) }
-        });
-        guarded(|| then(departing));
-    }
-
     fn count_moved(&self, id: TensorId, len_bytes: usize) {
         Counters::add(&self.counters.transfers, 1);
         Counters::add(&self.counters.moved_bytes_out, len_bytes as u64);
@@ -171,16 +146,12 @@ impl<B: Buffer> Session<B> {
         }
     }
 
-    fn read(&self, buffer: &B) -> Result<HostTensor, ReadError> {
-        buffer.read().map_err(|mut failure| {
-            failure.worker = self.worker.name.clone();
-            ReadError::Failed(Arc::new(failure))
-        })
-    }
-
     /// A value's copy in ordinary memory.
     pub(crate) fn copy(&self, id: TensorId, buffer: &B) -> Result<HostTensor, ReadError> {
-        let value = self.read(buffer)?;
+        let value = buffer.read().map_err(|mut failure| {
+            failure.worker = self.worker.name.clone();
+            ReadError::Failed(Arc::new(failure))
+        })?;
         Counters::add(&self.counters.bytes_out, value.bytes.len() as u64);
         if let Some(journal) = &self.journal {
             journal.sent(id, value.bytes.len());

@@ -9,6 +9,7 @@ use gt_ir::{Bytes, Failure, HostTensor, Ins, Instr, Op, Scalars, ScopeId, SiteId
 use crate::answers::{DoneThen, MoveThen, Pending, ReadThen};
 use crate::attached::SessionPort;
 use crate::inbox::{Message, Missing, Queued};
+use crate::moved::{Departing, Supplied};
 use crate::queue::Signals;
 use crate::session::ExecutedHook;
 use crate::{IdleHook, Interrupted, Oversupplied, ReadError, WorkerHandle, WorkerStats};
@@ -73,7 +74,16 @@ impl SessionHandle {
     /// # Errors
     /// When it is more than the credits for bytes allow and nobody has asked for it: the peer breaks the rules.
     pub fn supply(&self, id: TensorId, bytes: Bytes) -> Result<(), Oversupplied> {
-        self.inner.port.supply(id, Ok(bytes))
+        self.inner.port.supply(id, Ok(Supplied::Bytes(bytes)))
+    }
+
+    /// As [`SessionHandle::supply`], for a value of another session of this process: it is not copied if the engines are
+    /// of one kind. Its memory stays charged to where it comes from.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hand(&self, id: TensorId, value: Departing) -> Result<(), Oversupplied> {
+        self.inner.port.supply(id, Ok(Supplied::Moved(value)))
     }
 
     /// Says that a payload will never come: its value is poisoned with the failure, the rest of its window runs.
@@ -114,8 +124,8 @@ impl SessionHandle {
     }
 
     /// As [`SessionHandle::read_then`], for a value that goes to another worker: skipped writes stay to be raised, it is no
-    /// round trip, and what lies packed in ordinary memory is not copied, however large it is. Whatever becomes of its name
-    /// afterwards, it stays as it is for as long as `then` holds it.
+    /// round trip, and it is not copied, so `then` is called on this thread or the one that publishes it. Whatever becomes
+    /// of its name afterwards, it stays as it is for as long as somebody holds it.
     pub fn move_then(&self, id: TensorId, sent_before: u64, then: MoveThen) {
         self.inner.port.leave(Pending::Move { id, sent: sent_before, then });
     }

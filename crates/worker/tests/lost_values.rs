@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use gt_engine::{Late, Reference};
 use gt_ir::{Failure, FailureKind, HostTensor, TensorId};
-use gt_worker::{Departing, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
+use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use support::*;
 
 fn bereft(worker: &WorkerHandle) -> SessionHandle {
@@ -80,8 +80,9 @@ fn a_copy_for_somebody_else_raises_nothing() {
         session.send(window(&lines, &[], &[]), &never).unwrap();
         let (answer, answered) = channel();
         session.move_then(TensorId(12), session.sent(), Box::new(move |value| answer.send(value).unwrap()));
-        let Departing { ty, bytes } = answered.recv().unwrap().unwrap();
-        assert_eq!(floats(&HostTensor { ty, bytes: (*bytes).as_ref().to_vec() }), [3.0, 3.0]);
+        let departing = answered.recv().unwrap().unwrap();
+        let bytes = departing.bytes().unwrap().into_owned();
+        assert_eq!(floats(&HostTensor { ty: departing.ty(), bytes }), [3.0, 3.0]);
         let skipped = session.synchronize(&never);
         assert!(matches!(skipped, Err(ReadError::Failed(failure)) if failure.kind == FailureKind::WorkerLost));
         assert_eq!(session.stats().round_trips, 0);

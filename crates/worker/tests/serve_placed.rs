@@ -14,21 +14,31 @@ fn session(number: u32) -> u64 {
     10 + number as u64
 }
 
+/// How two workers of one process are told of each other.
+#[derive(Clone, Copy, PartialEq)]
+enum Known {
+    /// As what they are.
+    AsNeighbors,
+    /// By another name of their sockets, so that they take each other for two processes.
+    AsOthers,
+}
+
 /// Two workers and a client that has a session on both.
 struct Pair {
+    known: Known,
     stages: [Stage; 2],
     clients: [FakeClient; 2],
     sent: [u64; 2],
 }
 
 impl Pair {
-    fn new() -> Pair {
+    fn new(known: Known) -> Pair {
         let stages = [Stage::new(), Stage::new()];
         let clients = [0, 1].map(|n: u32| {
             stages[n as usize].control.open(session(n));
             stages[n as usize].attach(session(n))
         });
-        let mut pair = Pair { stages, clients, sent: [0; 2] };
+        let mut pair = Pair { known, stages, clients, sent: [0; 2] };
         pair.introduce([1, 1]);
         pair
     }
@@ -37,7 +47,13 @@ impl Pair {
     fn introduce(&mut self, epochs: [u64; 2]) {
         for own in 0..2u32 {
             let other = 1 - own;
-            let worker = self.stages[other as usize].service.info().clone();
+            let mut worker = self.stages[other as usize].service.info().clone();
+            if self.known == Known::AsOthers {
+                let link = self.stages[other as usize].directory.path().join("other.sock");
+                let socket = worker.unix.replace(link.display().to_string()).unwrap();
+                // Told again, it is there already.
+                let _ = std::os::unix::fs::symlink(socket, link);
+            }
             let epoch = epochs[other as usize];
             let peer = Peer { number: other, epoch, worker, session: session(other), secret: SECRET.into() };
             self.say(own, &StreamMessage::Peers { own, epoch: epochs[own as usize], peers: vec![peer] });
@@ -59,6 +75,11 @@ impl Pair {
     fn read(&mut self, from: u32, request: u64, id: u64) {
         self.say(from, &StreamMessage::Read { request, id: TensorId(id) });
     }
+}
+
+/// Runs the body with workers that know each other as neighbors, and as others.
+fn either_way(body: fn(Known)) {
+    within_time(move || [Known::AsNeighbors, Known::AsOthers].into_iter().for_each(body));
 }
 
 fn floats_type(len: usize) -> TensorType {
@@ -97,8 +118,8 @@ fn lost() -> Failure {
 
 #[test]
 fn a_value_goes_to_another_worker_and_may_be_freed_at_once() {
-    within_time(|| {
-        let mut pair = Pair::new();
+    either_way(|known| {
+        let mut pair = Pair::new(known);
         let large = floats_type(100_000);
         let mut steps =
             run(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5", "%2 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
@@ -139,8 +160,8 @@ fn a_value_goes_to_another_worker_and_may_be_freed_at_once() {
 
 #[test]
 fn a_failed_value_fails_what_is_made_of_it_elsewhere_and_nothing_else() {
-    within_time(|| {
-        let mut pair = Pair::new();
+    either_way(|known| {
+        let mut pair = Pair::new(known);
         let index = TensorType::new(gt_ir::DType::I64, &[2]);
         let mut steps = run(&["%1 = fill() dtype=f32 shape=[2] $ 4.0", "%2 = fill() dtype=i64 shape=[2] $ 7"], 0);
         let take: Instr = "%3 = gather(%1, %2) axis=0".parse().unwrap();
@@ -161,8 +182,8 @@ fn a_failed_value_fails_what_is_made_of_it_elsewhere_and_nothing_else() {
 
 #[test]
 fn what_a_lost_worker_was_to_send_fails_at_once_and_late_values_are_dropped() {
-    within_time(|| {
-        let mut pair = Pair::new();
+    either_way(|known| {
+        let mut pair = Pair::new(known);
         let mut steps = vec![carry(1, 2, floats_type(2), 0, 1), carry(1, 3, floats_type(2), 0, 1)];
         steps.extend(run(&["%4 = unary(%2) kind=neg", "%5 = fill() dtype=f32 shape=[2] $ 1.0"], 1));
         pair.placed(1, &placed(steps, &[]));
@@ -213,7 +234,7 @@ fn nobody_brings_values_without_the_secret_of_their_session() {
 #[test]
 fn a_worker_out_of_reach_ends_the_session_that_has_values_for_it() {
     within_time(|| {
-        let mut pair = Pair::new();
+        let mut pair = Pair::new(Known::AsNeighbors);
         let mut worker = pair.stages[1].service.info().clone();
         (worker.unix, worker.tcp) = (None, None);
         let peer = Peer { number: 1, epoch: 2, worker, session: session(1), secret: SECRET.into() };
@@ -224,5 +245,63 @@ fn a_worker_out_of_reach_ends_the_session_that_has_values_for_it() {
         let Said::Broken(of, reason) = pair.stages[0].control.said_otherwise() else { panic!("it is broken") };
         assert_eq!(of, session(0));
         assert!(reason.contains("its own host"), "{reason}");
+    });
+}
+
+#[test]
+fn between_sessions_of_one_process_no_connection_is_needed() {
+    within_time(|| {
+        let mut pair = Pair::new(Known::AsNeighbors);
+        let mut steps = run(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5"], 0);
+        steps.push(carry(1, 2, floats_type(100_000), 0, 1));
+        steps.extend(run(&["%3 = fill() dtype=f32 shape=[100000] $ 4.5"], 1));
+        steps.push(carry(3, 4, floats_type(100_000), 1, 0));
+        for stage in &pair.stages {
+            std::fs::remove_file(stage.service.info().unix.as_ref().unwrap()).unwrap();
+        }
+        let window = placed(steps, &[(1, 0), (3, 1)]);
+        (0..2).for_each(|to| pair.placed(to, &window));
+        pair.read(1, 1, 2);
+        assert_eq!(pair.clients[1].floats(1), vec![2.5; 100_000]);
+        pair.read(0, 1, 4);
+        assert_eq!(pair.clients[0].floats(1), vec![4.5; 100_000]);
+    });
+}
+
+#[test]
+fn a_neighbor_without_the_secret_of_a_session_brings_it_nothing() {
+    within_time(|| {
+        let mut pair = Pair::new(Known::AsNeighbors);
+        let worker = pair.stages[1].service.info().clone();
+        let peer = Peer { number: 1, epoch: 2, worker, session: session(1), secret: b"another".as_slice().into() };
+        pair.say(0, &StreamMessage::Peers { own: 0, epoch: 1, peers: vec![peer] });
+        let mut steps = run(&["%1 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
+        steps.push(carry(1, 2, floats_type(2), 0, 1));
+        let window = placed(steps, &[]);
+        (0..2).for_each(|to| pair.placed(to, &window));
+        pair.read(1, 1, 2);
+        assert!(pair.clients[1].line.is_silent());
+    });
+}
+
+#[test]
+fn two_sessions_may_send_to_each_other_at_once() {
+    within_time(|| {
+        let mut pair = Pair::new(Known::AsNeighbors);
+        let first = ["%1 = fill() dtype=f32 shape=[2] $ 1.0", "%2 = fill() dtype=f32 shape=[2] $ 2.0"];
+        let mut steps: Vec<PlacedStep> = (0..2).flat_map(|on| run(&first[on as usize..=on as usize], on)).collect();
+        // Sent once they are there: by the thread that reads the stream, with the steps of its own session locked.
+        let mut id = 2;
+        for _ in 0..200 {
+            steps.push(carry(1, id + 1, floats_type(2), 0, 1));
+            steps.push(carry(2, id + 2, floats_type(2), 1, 0));
+            id += 2;
+        }
+        let window = placed(steps, &[]);
+        (0..2).for_each(|to| pair.placed(to, &window));
+        pair.read(1, 1, id - 1);
+        assert_eq!(pair.clients[1].floats(1), [1.0, 1.0]);
+        pair.read(0, 1, id);
+        assert_eq!(pair.clients[0].floats(1), [2.0, 2.0]);
     });
 }

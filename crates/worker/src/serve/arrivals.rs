@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use gt_ir::{Bytes, Failure, FailureKind, TensorId, TensorType};
+use gt_ir::{Failure, FailureKind, TensorId, TensorType};
 
 use super::uploads::Uploaded;
+use crate::moved::Supplied;
 
 /// A value from another worker, or why there is none.
-pub(super) type Arrived = Result<(TensorType, Bytes), Failure>;
+pub(super) type Arrived = Result<(TensorType, Supplied), Failure>;
 
 /// Who sends: the client's number for a worker, and which of those that had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +28,7 @@ struct Awaited {
 }
 
 /// What is to be done with a value that is waited for: its own name here, and the value.
-pub(super) type Delivery = (TensorId, Result<Bytes, Failure>);
+pub(super) type Delivery = (TensorId, Result<Supplied, Failure>);
 
 /// What came for one session, and what is to come.
 pub(super) struct Arrivals {
@@ -41,16 +42,16 @@ pub(super) struct Arrivals {
 }
 
 fn len_bytes(arrived: &Arrived) -> usize {
-    arrived.as_ref().map_or(0, |(_, bytes)| bytes.len())
+    arrived.as_ref().map_or(0, |(_, value)| value.len_bytes())
 }
 
 /// A value as the stream wants it.
-fn checked(arrived: Arrived, name: TensorId, ty: TensorType) -> Result<Bytes, Failure> {
-    let (found, bytes) = arrived?;
-    match found == ty && bytes.len() == ty.bytes() {
-        true => Ok(bytes),
+fn checked(arrived: Arrived, name: TensorId, ty: TensorType) -> Result<Supplied, Failure> {
+    let (found, value) = arrived?;
+    match found == ty && value.len_bytes() == ty.bytes() {
+        true => Ok(value),
         false => {
-            let message = format!("{name} came as {found} of {} bytes where {ty} was expected", bytes.len());
+            let message = format!("{name} came as {found} of {} bytes where {ty} was expected", value.len_bytes());
             Err(Failure::new(FailureKind::Internal, message))
         }
     }
@@ -140,12 +141,18 @@ mod tests {
     }
 
     fn value(of: u8) -> Arrived {
-        Ok((ty(), vec![of; 4].into()))
+        Ok((ty(), Supplied::Bytes(vec![of; 4].into())))
     }
 
     fn bytes(delivery: Option<Delivery>) -> (u64, u8) {
-        let (id, bytes) = delivery.expect("there is something to do");
-        (id.0, bytes.unwrap()[0])
+        match delivery.expect("there is something to do") {
+            (id, Ok(Supplied::Bytes(bytes))) => (id.0, bytes[0]),
+            (id, other) => panic!("{id}: {}", other.err().expect("bytes or a failure")),
+        }
+    }
+
+    fn failure((id, value): Delivery) -> (u64, Failure) {
+        (id.0, value.err().expect("a failure"))
     }
 
     #[test]
@@ -167,11 +174,11 @@ mod tests {
         let mut arrivals = Arrivals::new(100);
         arrivals.put(FROM, TensorId(1), value(1));
         let other = TensorType::new(DType::I32, &[1]);
-        let (_, found) = arrivals.expect(FROM, TensorId(1), TensorId(50), other).unwrap();
-        assert_eq!(found.unwrap_err().kind, FailureKind::Internal);
+        let found = arrivals.expect(FROM, TensorId(1), TensorId(50), other).unwrap();
+        assert_eq!(failure(found).1.kind, FailureKind::Internal);
         arrivals.expect(FROM, TensorId(2), TensorId(51), ty());
-        let (_, found) = arrivals.put(FROM, TensorId(2), Ok((ty(), vec![1; 3].into()))).unwrap();
-        assert_eq!(found.unwrap_err().kind, FailureKind::Internal);
+        let short = Ok((ty(), Supplied::Bytes(vec![1; 3].into())));
+        assert_eq!(failure(arrivals.put(FROM, TensorId(2), short).unwrap()).1.kind, FailureKind::Internal);
     }
 
     #[test]
@@ -181,10 +188,11 @@ mod tests {
         arrivals.put(FROM, TensorId(1), value(1));
         arrivals.put(FROM, TensorId(5), value(5));
         arrivals.expect(FROM, TensorId(2), TensorId(50), ty());
-        assert_eq!(arrivals.abandon(FROM, &gone), [(TensorId(50), Err(gone.clone()))]);
+        let failed: Vec<_> = arrivals.abandon(FROM, &gone).into_iter().map(failure).collect();
+        assert_eq!(failed, [(50, gone.clone())]);
         // What had come is as good as ever for the part of the stream that still asks for it.
         assert_eq!(bytes(arrivals.expect(FROM, TensorId(1), TensorId(51), ty())), (51, 1));
-        assert_eq!(arrivals.expect(FROM, TensorId(3), TensorId(52), ty()), Some((TensorId(52), Err(gone))));
+        assert_eq!(arrivals.expect(FROM, TensorId(3), TensorId(52), ty()).map(failure), Some((52, gone)));
         arrivals.forget(FROM);
         arrivals.put(FROM, TensorId(2), value(2));
         assert_eq!((arrivals.bytes, arrivals.came.len()), (0, 0));
@@ -199,8 +207,8 @@ mod tests {
         let mut arrivals = Arrivals::new(6);
         arrivals.put(FROM, TensorId(1), value(1));
         arrivals.put(FROM, TensorId(2), value(2));
-        let (_, second) = arrivals.expect(FROM, TensorId(2), TensorId(51), ty()).unwrap();
-        assert_eq!(second.unwrap_err().kind, FailureKind::Memory);
+        let second = arrivals.expect(FROM, TensorId(2), TensorId(51), ty()).unwrap();
+        assert_eq!(failure(second).1.kind, FailureKind::Memory);
         assert_eq!(bytes(arrivals.expect(FROM, TensorId(1), TensorId(50), ty())), (50, 1));
         assert_eq!(arrivals.bytes, 0);
     }

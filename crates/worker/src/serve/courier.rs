@@ -35,7 +35,7 @@ pub(super) struct Parcel {
 
 impl Parcel {
     fn len_bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, |departing| departing.ty.bytes())
+        self.value.as_ref().map_or(0, |departing| departing.ty().bytes())
     }
 
     fn is_small(&self) -> bool {
@@ -45,14 +45,11 @@ impl Parcel {
     fn send(&self, connection: &Connection, cancel: &dyn Fn() -> bool) -> Result<(), NetError> {
         let id = self.name;
         let transfer = |value, bytes| encode(&DataRequest::Transfer { id, value, bytes });
-        match &self.value {
-            Ok(departing) if self.is_small() => {
-                connection.send(&transfer(Ok(departing.ty), Some((*departing.bytes).as_ref())))
-            }
-            Ok(departing) => {
-                connection.write_body(&transfer(Ok(departing.ty), None), (*departing.bytes).as_ref(), cancel)
-            }
-            Err(failure) => connection.send(&transfer(Err(failure.clone()), None)),
+        let found = self.value.as_ref().map_err(Failure::clone).and_then(|value| Ok((value.ty(), value.bytes()?)));
+        match found {
+            Ok((ty, bytes)) if self.is_small() => connection.send(&transfer(Ok(ty), Some(&bytes))),
+            Ok((ty, bytes)) => connection.write_body(&transfer(Ok(ty), None), &bytes, cancel),
+            Err(failure) => connection.send(&transfer(Err(failure), None)),
         }
     }
 }

@@ -8,6 +8,7 @@ use gt_net::{Connection, NetError, Receiver};
 
 use super::arrivals::Origin;
 use super::host::{Guest, Host, Identified, Who, refuse};
+use crate::moved::Supplied;
 
 /// Takes what comes by one data connection.
 pub(super) struct FromGuest {
@@ -39,7 +40,7 @@ impl FromGuest {
                 // A session that is not here any more needs nothing.
                 let Some(hosted) = hosted.upgrade() else { return from.close() };
                 let bytes = || bytes.map_or_else(body_or_nothing, Bytes::from);
-                hosted.arrived(*origin, id, value.map(|ty| (ty, bytes())));
+                hosted.arrived(*origin, id, value.map(|ty| (ty, Supplied::Bytes(bytes()))));
             }
             (DataRequest::Echo { request }, Some(_)) => {
                 let _ = from.send_with_body(&encode(&DataReply::Echo { request }), body_or_nothing());

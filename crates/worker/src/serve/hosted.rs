@@ -1,7 +1,8 @@
 //! A session that lives here.
 //!
-//! Three locks, taken in this order: `reading` (the I/O thread), `steps` (the I/O thread and the device thread, for moments),
-//! and the outlet's. Answers are given with at most `steps` held, and take only the outlet's.
+//! Locks, taken in this order: `reading` (the I/O thread), `steps` (the I/O thread and the device thread, for moments), and
+//! the outlet's or `arrivals`. Answers are given with at most `steps` held, and take only the outlet's, or the `arrivals` of
+//! another session: under that nothing else is locked, so two sessions may send to each other at once.
 
 use std::sync::{Arc, Weak};
 
@@ -10,15 +11,17 @@ use gt_net::protocol::{FromWorker, ReadAnswer};
 use gt_net::{Connection, Secret};
 use parking_lot::Mutex;
 
-use super::arrivals::{Arrived, Delivery, Origin};
+use super::arrivals::{Arrivals, Arrived, Delivery, Origin};
 use super::config::{HeldLimits, RecorderMoved};
 use super::courier::{Couriers, Parcel, Way};
 use super::group::Group;
+use super::neighbors;
 use super::outlet::Outlet;
 use super::placing::Receive;
 use super::reading::{Fault, NewWindow, Reading, Step};
 use super::steps::Steps;
 use super::uploads::Uploaded;
+use crate::moved::Supplied;
 use crate::{Departing, Oversupplied, ReadError, SessionConfig, SessionHandle, WorkerHandle};
 
 /// What all sessions of a service share.
@@ -47,6 +50,7 @@ pub(super) struct Hosted {
     around: Surroundings,
     reading: Mutex<Reading>,
     steps: Mutex<Steps>,
+    arrivals: Mutex<Arrivals>,
     uploaded: Mutex<Uploaded>,
     outlet: Arc<Outlet>,
 }
@@ -61,6 +65,7 @@ impl Hosted {
             handle: worker.open(config),
             reading: Mutex::new(Reading::new(from, is_bereft, &around.held)),
             steps,
+            arrivals: Mutex::new(Arrivals::new(around.held.transfer_bytes)),
             uploaded: Mutex::default(),
             outlet: Arc::new(Outlet::new(around.held)),
             around: around.clone(),
@@ -118,7 +123,7 @@ impl Hosted {
         let pushed = new.into_iter().try_for_each(|(stream, step)| {
             // At once: what stands before it may wait for just those values.
             if let Step::Abandon { from, failure } = &step {
-                let failed = steps.arrivals.abandon(*from, failure);
+                let failed = self.arrivals.lock().abandon(*from, failure);
                 failed.into_iter().for_each(|delivery| self.deliver(delivery));
                 self.around.couriers.forget(self.number, Some(*from));
             }
@@ -170,12 +175,13 @@ impl Hosted {
                 let Receive { id, name, ty, from } = *receive;
                 self.handle.expect(id, ty, SiteId::default());
                 steps.executed.gave(stream, 0, 0);
-                if let Some(delivery) = steps.arrivals.expect(from, name, id, ty) {
+                let delivery = self.arrivals.lock().expect(from, name, id, ty);
+                if let Some(delivery) = delivery {
                     self.deliver(delivery);
                 }
             }
             Step::Abandon { from, .. } => {
-                steps.arrivals.forget(from);
+                self.arrivals.lock().forget(from);
                 steps.executed.passed(stream);
             }
             Step::Read { request, id } => {
@@ -196,11 +202,20 @@ impl Hosted {
             Step::Send { id, name, to, own } => {
                 let couriers = self.around.couriers.clone();
                 let way = Way { session: self.number, own, to };
-                couriers.prepare(&way);
+                if !neighbors::is_one(&way.to.worker) {
+                    couriers.prepare(&way);
+                }
                 let then = move |value: Result<Departing, ReadError>| {
                     // A session that is over sends nothing: the client says to the others what that means.
-                    if !matches!(value, Err(ReadError::Stopped)) {
-                        couriers.send(&way, Parcel { name, value: value.map_err(super::outlet::failure) });
+                    if matches!(value, Err(ReadError::Stopped)) {
+                        return;
+                    }
+                    let value = value.map_err(super::outlet::failure);
+                    match neighbors::find(&way.to) {
+                        Some(hosted) => {
+                            hosted.arrived(way.own, name, value.map(|value| (value.ty(), Supplied::Moved(value))));
+                        }
+                        None => couriers.send(&way, Parcel { name, value }),
                     }
                 };
                 self.handle.move_then(id, sent, Box::new(then));
@@ -252,7 +267,7 @@ impl Hosted {
 
     /// A value from another worker.
     pub(super) fn arrived(&self, from: Origin, name: TensorId, arrived: Arrived) {
-        let delivery = self.steps.lock().arrivals.put(from, name, arrived);
+        let delivery = self.arrivals.lock().put(from, name, arrived);
         if let Some(delivery) = delivery {
             self.deliver(delivery);
         }
@@ -261,9 +276,13 @@ impl Hosted {
     /// Gives a value to those that wait for it.
     fn deliver(&self, (id, value): Delivery) {
         match value {
-            Ok(bytes) => {
+            Ok(value) => {
+                let supplied = match value {
+                    Supplied::Bytes(bytes) => self.handle.supply(id, bytes),
+                    Supplied::Moved(value) => self.handle.hand(id, value),
+                };
                 // It was expected, so there is room.
-                if let Err(too_much) = self.handle.supply(id, bytes) {
+                if let Err(too_much) = supplied {
                     self.handle.fail(id, Failure::new(FailureKind::Memory, too_much.to_string()));
                 }
             }

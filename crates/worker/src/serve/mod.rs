@@ -5,6 +5,7 @@
 //! client ══ data ═════► uploads ──────────────────────────────────────────────────────────► SessionHandle
 //! client ◄═ data ══════ outlet ◄─ answers, from whatever thread has them
 //! worker ◄═ data ══════ courier ◄─ values that move, from whatever thread has them
+//! worker ◄── neighbors ◄─ the same, to a session of this process: as they lie
 //! worker ══ data ═════► arrivals (until the stream is there) ─────────────────────────────► SessionHandle
 //! ```
 //! Threads: the I/O thread receives; the device thread says when something has run, and moves on what had no room; one
@@ -28,6 +29,7 @@ mod handshake;
 mod host;
 mod hosted;
 mod join;
+mod neighbors;
 mod outlet;
 mod placing;
 mod reading;

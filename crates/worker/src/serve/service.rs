@@ -17,6 +17,7 @@ use super::group::Group;
 use super::host::Host;
 use super::hosted::Surroundings;
 use super::join::{Joiner, News};
+use super::neighbors::Neighbor;
 use crate::WorkerHandle;
 
 /// How often a service that is to stop looks whether its sessions have run dry.
@@ -26,6 +27,7 @@ const DRAIN_POLL: Duration = Duration::from_millis(2);
 pub struct Service {
     host: Arc<Host>,
     news: Arc<News>,
+    neighbor: Option<Neighbor>,
     info: WorkerInfo,
     joiner: Option<JoinHandle<()>>,
     /// Before the I/O thread, which they need to be ended.
@@ -50,13 +52,15 @@ impl Service {
         };
         let host = Arc::new(Host::new(worker, config.settings.clone(), around, config.idle_timeout));
         let (listeners, info) = listen(&io, &host, device, &config)?;
+        let neighbor = Some(Neighbor::new(&info, &host));
         let news = Arc::new(News::default());
         let joiner = Joiner { io: io.clone(), host: host.clone(), config, info: info.clone(), news: news.clone() };
         let joiner = std::thread::Builder::new()
             .name("gt-join".to_string())
             .spawn(move || joiner.run())
             .map_err(|e| NetError::Resource { what: "thread", reason: e.to_string() })?;
-        Ok(Service { host, news, info, joiner: Some(joiner), listeners, io: Some(io), process: std::process::id() })
+        let (joiner, io, process) = (Some(joiner), Some(io), std::process::id());
+        Ok(Service { host, news, neighbor, info, joiner, listeners, io, process })
     }
 
     /// What the server is told of the worker, with the addresses it listens at.
@@ -95,7 +99,7 @@ impl Service {
     fn end(&mut self) {
         if self.process != std::process::id() {
             // A forked child: the threads are the parent's, and locks may have been held at the fork.
-            std::mem::forget((self.joiner.take(), self.host.clone(), self.news.clone()));
+            std::mem::forget((self.joiner.take(), self.host.clone(), self.news.clone(), self.neighbor.take()));
             return;
         }
         self.news.stop();
@@ -108,6 +112,7 @@ impl Service {
             group.say(&FromWorker::Goodbye {});
             connection.close();
         }
+        self.neighbor = None;
         self.host.close_all();
         self.listeners.clear();
         self.host.around().couriers.stop();

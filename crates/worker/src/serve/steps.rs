@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::arrivals::Arrivals;
 use super::config::HeldLimits;
 use super::executed::Executed;
 use super::reading::{Fault, Step};
@@ -20,7 +19,6 @@ pub(super) struct Steps {
     waiting_bytes: usize,
     most_bytes: usize,
     pub(super) executed: Executed,
-    pub(super) arrivals: Arrivals,
     last_report: Instant,
 }
 
@@ -32,7 +30,6 @@ impl Steps {
             waiting_bytes: 0,
             most_bytes: held.message_bytes,
             executed: Executed::new(from, (every(session.credits_instrs), every(session.credits_bytes))),
-            arrivals: Arrivals::new(held.transfer_bytes),
             last_report: Instant::now(),
         }
     }
