@@ -42,6 +42,8 @@ struct State<B> {
 }
 
 /// What ended a park.
+// Nearly all of them are messages.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Parked<B> {
     Work(Work<B>),
     Woken,

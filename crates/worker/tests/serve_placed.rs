@@ -233,7 +233,8 @@ fn nobody_brings_values_without_the_secret_of_their_session() {
 
 #[test]
 fn a_worker_out_of_reach_ends_the_session_that_has_values_for_it() {
-    within_time(|| {
+    // The server of this test knows no relay, and does not even say so: that is waited for.
+    support::within(std::time::Duration::from_secs(60), || {
         let mut pair = Pair::new(Known::AsNeighbors);
         let mut worker = pair.stages[1].service.info().clone();
         (worker.unix, worker.tcp) = (None, None);
@@ -244,7 +245,7 @@ fn a_worker_out_of_reach_ends_the_session_that_has_values_for_it() {
         pair.placed(0, &placed(steps, &[]));
         let Said::Broken(of, reason) = pair.stages[0].control.said_otherwise() else { panic!("it is broken") };
         assert_eq!(of, session(0));
-        assert!(reason.contains("its own host"), "{reason}");
+        assert!(reason.contains("could not be"), "{reason}");
     });
 }
 

@@ -14,12 +14,17 @@ use parking_lot::{Condvar, Mutex};
 
 /// Fails the test if the body takes longer than ten seconds.
 pub fn within_time(body: impl FnOnce() + Send + 'static) {
+    within(Duration::from_secs(10), body);
+}
+
+/// Fails the test if the body takes longer than that.
+pub fn within(limit: Duration, body: impl FnOnce() + Send + 'static) {
     let (done, finished) = channel();
     let thread = std::thread::spawn(move || {
         body();
         let _ = done.send(());
     });
-    match finished.recv_timeout(Duration::from_secs(10)) {
+    match finished.recv_timeout(limit) {
         Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
