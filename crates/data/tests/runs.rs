@@ -77,15 +77,20 @@ proptest! {
         let source = open_dir(dir.path());
         let mut plain = spec(&source, Shuffle::Full, 7);
         plain.batch.outputs.iter_mut().for_each(|o| o.dtype = gt_ir::DType::ALL[to]);
-        let mut stepped = plain.clone();
-        // A step that changes nothing keeps the column as it is stored until the batch is made.
-        stepped.batch.outputs.iter_mut().for_each(|o| o.steps = vec![Step::Mul(1.0)]);
-        let mut runs = [Run::start(source.clone(), plain).unwrap(), Run::start(source, stepped).unwrap()];
+        let mut wide = plain.clone();
+        // A second entry of another dtype keeps a column as it is stored until the batch is made.
+        for (number, field) in source.fields().iter().enumerate() {
+            wide.batch.outputs.push(Output { name: format!("{}_stored", field.name), ..Output::plain(number, field) });
+        }
+        let mut runs = [Run::start(source.clone(), plain).unwrap(), Run::start(source, wide).unwrap()];
         loop {
             let [a, b] = runs.each_mut().map(|run| run.next(&|| false).unwrap().map(|(batch, _)| batch));
-            prop_assert_eq!(&a, &b);
-            if a.is_none() {
+            let (Some(a), Some(b)) = (&a, &b) else {
+                prop_assert!(a.is_none() && b.is_none());
                 break;
+            };
+            for (name, entry) in &a.entries {
+                prop_assert_eq!(Some(entry), b.get(name), "{}", name);
             }
         }
     }
