@@ -26,6 +26,8 @@ def final_losses(out):
 
 @pytest.mark.parametrize("name", ["data_parallel", "tensor_parallel", "pipeline", "qwen3_parallel"])
 def test_parallel_training_is_the_same_with_and_without_its_config(name, text, monkeypatch):
+    # A server of the tests has as many workers as it has; these need four.
+    monkeypatch.delitem(ENVIRONMENT, "GT_ADDRESS", raising=False)
     arguments = ["--steps", 21, *(["--data", text, "--seq-len", 16] if name == "qwen3_parallel" else [])]
     monkeypatch.delitem(ENVIRONMENT, "GT_CONFIG", raising=False)
     alone = run(f"{name}.py", *arguments)
@@ -39,6 +41,7 @@ def test_parallel_training_is_the_same_with_and_without_its_config(name, text, m
 
 @pytest.mark.parametrize("automatic", ["0", "1"])
 def test_scaling(automatic, monkeypatch):
+    monkeypatch.delitem(ENVIRONMENT, "GT_ADDRESS", raising=False)
     monkeypatch.setitem(ENVIRONMENT, "GT_AUTO_SHARD", automatic)
     out = run("scaling.py", "--workers", 1, 2, 3, "--steps", 2, "--batch-size", 32, "--width", 32)
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["1", "2", "3"]
