@@ -125,17 +125,21 @@ impl<B: Buffer> Session<B> {
                 guarded(|| then(Ok(Departing::new(buffer, &self.worker.name))));
             }
             Answer::Value { id, found: Ok(buffer), then } if buffer.ty().bytes() <= SMALL_BYTES => {
-                self.copy_then(id, &buffer, then);
+                self.copy_then(id, buffer, then);
             }
             Answer::Value { id, found: Ok(buffer), then } => {
                 let session = self.clone();
-                self.worker.copier.run(Box::new(move || session.copy_then(id, &buffer, then)));
+                self.worker.copier.run(Box::new(move || session.copy_then(id, buffer, then)));
             }
         }
     }
 
-    fn copy_then(&self, id: TensorId, buffer: &B, then: ReadThen) {
-        guarded(|| then(self.copy(id, buffer)));
+    /// The buffer goes before the answer: whoever has that may close the session, and what is then counted as held is not looked at
+    /// again until something runs.
+    fn copy_then(&self, id: TensorId, buffer: B, then: ReadThen) {
+        let copied = self.copy(id, &buffer);
+        drop(buffer);
+        guarded(|| then(copied));
     }
 
     fn count_moved(&self, id: TensorId, len_bytes: usize) {

@@ -303,3 +303,24 @@ fn shutdown_sends_readers_home() {
         worker.send(window(&["%4 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]), &never).unwrap();
     });
 }
+
+#[test]
+fn a_value_counted_as_held_when_its_reader_had_closed_the_session() {
+    within_time(|| {
+        let session = reference(SessionConfig::default());
+        session.send(window(&["%1 = fill() dtype=f32 shape=[5000] $ 2.0"], &[], &[]), &never).unwrap();
+        session.synchronize(&never).unwrap();
+        assert_eq!(session.worker().memory().live_bytes, 20_000);
+        let (done, answered) = std::sync::mpsc::channel();
+        let closer = session.clone();
+        // Large values are copied by a thread of their own, which calls this.
+        let then = move |value: Result<gt_ir::HostTensor, ReadError>| {
+            assert_eq!(value.unwrap().bytes.len(), 20_000);
+            closer.close();
+            wait_until(|| closer.worker().stats().sessions == 0);
+            done.send(closer.worker().memory().live_bytes).unwrap();
+        };
+        session.read_then(TensorId(1), session.sent(), Box::new(then));
+        assert_eq!(answered.recv().unwrap(), 0);
+    });
+}

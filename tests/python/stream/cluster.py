@@ -230,4 +230,7 @@ class Cluster:
         def freed() -> bool:
             return sum(w["live_bytes"] for w in self.status(server)["workers"]) <= most_bytes
 
-        eventually(f"no more than {most_bytes} bytes are held", freed, within=within)
+        try:
+            eventually(f"no more than {most_bytes} bytes are held", freed, within=within)
+        except AssertionError as late:
+            raise AssertionError(f"{late}: {self.status(server)}") from None
