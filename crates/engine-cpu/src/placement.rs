@@ -38,6 +38,11 @@ mod linux {
             Placement { allowed, cores, caller: AtomicI32::new(-1), threads: Mutex::default() }
         }
 
+        /// How many cores there are, 0 if that is not known.
+        pub fn cores(&self) -> usize {
+            self.cores
+        }
+
         /// To be called by each thread that is to keep away from the caller.
         pub fn enrol(&self) {
             // SAFETY: the call takes nothing and cannot fail.
@@ -104,6 +109,9 @@ pub struct Placement;
 impl Placement {
     pub fn new() -> Placement {
         Placement
+    }
+    pub fn cores(&self) -> usize {
+        0
     }
     pub fn enrol(&self) {}
     pub fn keep_away(&self) {}

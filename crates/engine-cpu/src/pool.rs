@@ -8,7 +8,10 @@
 //! helper reads it only between joining and leaving.
 //! POOL-2: `state` holds the run's number, whether it is open, and how many joined. Joining is a compare-and-swap
 //! on the whole word, so nobody joins a closed run or mistakes one run for another.
-//! POOL-3: nobody spins longer than `SPIN`: on two cores a spinning helper starves the thread that records.
+//! POOL-3: where there is no core to spare, a helper leaves it to the thread that records: while somebody does, nobody
+//! spins longer than `SPIN`, and short work is not shared.
+//! POOL-4: chunks are dealt in order, the same way each time: a thread begins with its own share and then helps with the
+//! others'. Steps that cut their rows alike thus find what the step before wrote in the cache of the core they run on.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -18,12 +21,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use gt_engine::presence;
 use parking_lot::Mutex;
 
 use crate::placement::Placement;
 
 /// How long a thread looks for work, or for the end of it, before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
+/// How long a helper looks while nobody records: then the steps of a plan follow each other closely, and waking up takes
+/// longer than many of them.
+const PATIENCE: Duration = Duration::from_micros(300);
+/// Work that takes one thread less than this is not worth disturbing a thread that records.
+const WORTH_DISTURBING_NANOS: usize = 60_000;
 
 const OPEN: u64 = 1 << 31;
 const JOINED: u64 = OPEN - 1;
@@ -35,7 +44,7 @@ const RUN: u64 = 1 << 32;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// let pool = gt_engine_cpu::pool::Pool::new(2);
 /// let sum = AtomicUsize::new(0);
-/// pool.run(10, &|i| { sum.fetch_add(i, Ordering::Relaxed); });
+/// pool.run(10, 1_000, &|i| { sum.fetch_add(i, Ordering::Relaxed); });
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
 pub struct Pool {
@@ -46,7 +55,8 @@ pub struct Pool {
 struct Shared {
     state: AtomicU64,
     left: AtomicU64,
-    next: AtomicUsize,
+    /// One share of the chunks for each thread, the caller's first.
+    shares: Box<[Share]>,
     busy: AtomicBool,
     ending: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -54,10 +64,17 @@ struct Shared {
     placement: Placement,
 }
 
+/// The chunks a thread begins with, and how many of them are taken. On a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct Share {
+    next: AtomicUsize,
+    end: AtomicUsize,
+}
+
 /// What a run works on. The lifetime of `work` is erased; POOL-1 keeps it inside the call to `run`.
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
-    chunks: usize,
     caller: Thread,
 }
 
@@ -72,18 +89,18 @@ impl Pool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             left: AtomicU64::new(0),
-            next: AtomicUsize::new(0),
+            shares: (0..threads.max(1)).map(|_| Share::default()).collect(),
             busy: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             panic: Mutex::new(None),
-            job: UnsafeCell::new(Job { work: &|_| (), chunks: 0, caller: thread::current() }),
+            job: UnsafeCell::new(Job { work: &|_| (), caller: thread::current() }),
             placement: Placement::new(),
         });
         // A helper that cannot be started is one fewer: results do not depend on how many there are.
         let helpers = (1..threads)
             .filter_map(|i| {
                 let shared = shared.clone();
-                thread::Builder::new().name(format!("gt-cpu-{i}")).spawn(move || shared.help()).ok()
+                thread::Builder::new().name(format!("gt-cpu-{i}")).spawn(move || shared.help(i)).ok()
             })
             .collect();
         Pool { shared, helpers }
@@ -96,7 +113,9 @@ impl Pool {
 
     /// Calls `f(0..chunks)`, each once, on the caller and the helpers; returns when all calls have. A panic in `f` is
     /// raised here. Calls from inside `f`, or from a second thread while a run is on, do all the work themselves.
-    pub fn run(&self, chunks: usize, f: &(dyn Fn(usize) + Sync)) {
+    ///
+    /// `nanos` says about how long one thread would take for all of it.
+    pub fn run(&self, chunks: usize, nanos: usize, f: &(dyn Fn(usize) + Sync)) {
         if self.helpers.is_empty() || chunks <= 1 || self.shared.busy.swap(true, Ordering::Acquire) {
             (0..chunks).for_each(f);
             return;
@@ -105,16 +124,24 @@ impl Pool {
         // SAFETY: only the lifetime changes, and `finish` returns when nobody uses `work` any more.
         let work: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(f) };
         // SAFETY: the run is closed and nobody is inside: the previous one waited for that (POOL-1).
-        unsafe { *shared.job.get() = Job { work, chunks, caller: thread::current() } };
-        shared.next.store(0, Ordering::Relaxed);
+        unsafe { *shared.job.get() = Job { work, caller: thread::current() } };
+        shared.deal(chunks);
         shared.left.store(0, Ordering::Relaxed);
         let run = (shared.state.load(Ordering::Relaxed) & !(RUN - 1)).wrapping_add(RUN);
         shared.state.store(run | OPEN, Ordering::Release);
         shared.placement.keep_away();
-        for helper in self.helpers.iter().take(chunks - 1) {
-            helper.thread().unpark();
+        let mut alone = nanos < WORTH_DISTURBING_NANOS && shared.is_crowded();
+        let call = || self.helpers.iter().take(chunks - 1).for_each(|helper| helper.thread().unpark());
+        if !alone {
+            call();
         }
-        shared.take_chunks(f, chunks);
+        let before_each = &mut || {
+            if alone && !shared.is_crowded() {
+                alone = false;
+                call();
+            }
+        };
+        shared.take_chunks(0, before_each, f);
         shared.finish();
         let panic = shared.panic.lock().take();
         shared.busy.store(false, Ordering::Release);
@@ -136,15 +163,59 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    fn take_chunks(&self, work: &(dyn Fn(usize) + Sync), chunks: usize) {
-        loop {
-            let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= chunks {
-                return;
+    /// Deals the chunks of a run out in order (POOL-4).
+    fn deal(&self, chunks: usize) {
+        let takers = self.shares.len().min(chunks);
+        for (i, share) in self.shares.iter().enumerate() {
+            let border = |i: usize| chunks * i.min(takers) / takers;
+            share.next.store(border(i), Ordering::Relaxed);
+            share.end.store(border(i + 1), Ordering::Relaxed);
+        }
+    }
+
+    /// Does the chunks of thread `own`'s share, then what is left of the others'.
+    fn take_chunks(&self, own: usize, before_each: &mut dyn FnMut(), work: &(dyn Fn(usize) + Sync)) {
+        let (others, from_own) = self.shares.split_at(own);
+        for share in from_own.iter().chain(others) {
+            let end = share.end.load(Ordering::Relaxed);
+            loop {
+                // Most shares found empty are others' that are done: a look does not take their line away.
+                if share.next.load(Ordering::Relaxed) >= end {
+                    break;
+                }
+                before_each();
+                let chunk = share.next.fetch_add(1, Ordering::Relaxed);
+                if chunk >= end {
+                    break;
+                }
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(chunk))) {
+                    self.panic.lock().get_or_insert(payload);
+                    for share in &self.shares {
+                        share.next.store(usize::MAX / 2, Ordering::Relaxed);
+                    }
+                }
             }
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(chunk))) {
-                self.panic.lock().get_or_insert(payload);
-                self.next.store(chunks, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a helper would take its core from a thread that records.
+    fn is_crowded(&self) -> bool {
+        self.placement.cores() <= self.shares.len() && presence::is_recording()
+    }
+
+    /// Looks for work, for as long as that harms nobody (POOL-3); whether there is some.
+    fn watch(&self, ready: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        loop {
+            for _ in 0..32 {
+                if ready() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            let looked = start.elapsed();
+            if looked > PATIENCE || (looked > SPIN && self.is_crowded()) {
+                return ready();
             }
         }
     }
@@ -160,13 +231,13 @@ impl Shared {
         }
     }
 
-    fn help(&self) {
+    fn help(&self, own: usize) {
         self.placement.enrol();
         let mut last_run = 0;
         loop {
             let fresh = |state: u64| state & OPEN != 0 && state / RUN != last_run;
             let ready = || self.ending.load(Ordering::Acquire) || fresh(self.state.load(Ordering::Relaxed));
-            if !spin_until(ready) {
+            if !self.watch(ready) {
                 thread::park();
                 continue;
             }
@@ -184,7 +255,7 @@ impl Shared {
             let job = unsafe { &*self.job.get() };
             let caller = job.caller.clone();
             // SAFETY: `work` outlives the run, which does not end before this thread leaves.
-            self.take_chunks(unsafe { &*job.work }, job.chunks);
+            self.take_chunks(own, &mut || (), unsafe { &*job.work });
             self.left.fetch_add(1, Ordering::Release);
             caller.unpark();
         }

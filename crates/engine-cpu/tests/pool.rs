@@ -16,7 +16,7 @@ fn every_chunk_runs_once() {
         for round in 0..2000 {
             let chunks = round % 23;
             let hits: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
-            pool.run(chunks, &|i| {
+            pool.run(chunks, 1_000_000, &|i| {
                 hits[i].fetch_add(1, Ordering::Relaxed);
             });
             assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1), "{threads} threads, {chunks} chunks");
@@ -31,7 +31,7 @@ fn helpers_help() {
     let begin = Instant::now();
     // However busy the machine is, the helper gets a turn some time.
     while seen.lock().unwrap().len() < 2 && begin.elapsed() < Duration::from_secs(20) {
-        pool.run(8, &|_| {
+        pool.run(8, 1_000_000, &|_| {
             seen.lock().unwrap().insert(std::thread::current().id());
             std::thread::sleep(Duration::from_millis(1));
         });
@@ -43,10 +43,10 @@ fn helpers_help() {
 fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
     let pool = Pool::new(3);
     for _ in 0..50 {
-        let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(16, &|i| assert!(i != 7, "seven"))));
+        let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(16, 1_000_000, &|i| assert!(i != 7, "seven"))));
         assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"seven"));
         let sum = AtomicUsize::new(0);
-        pool.run(16, &|i| {
+        pool.run(16, 1_000_000, &|i| {
             sum.fetch_add(i, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 120);
@@ -57,10 +57,27 @@ fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
 fn a_run_inside_a_run_works() {
     let pool = Pool::new(2);
     let count = AtomicUsize::new(0);
-    pool.run(4, &|_| {
-        pool.run(5, &|_| {
+    pool.run(4, 1_000_000, &|_| {
+        pool.run(5, 1_000_000, &|_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
     });
     assert_eq!(count.into_inner(), 20);
+}
+
+#[test]
+fn every_chunk_runs_once_whoever_records() {
+    let pool = Pool::new(2);
+    gt_engine::presence::recorder_is_here();
+    let mut reader = None;
+    for round in 0..4000 {
+        // While somebody records, in the middle of a run too, and while everybody waits.
+        reader = if round % 3 == 0 { Some(gt_engine::presence::Waiting::begin()) } else { None };
+        let hits: Vec<AtomicUsize> = (0..round % 9).map(|_| AtomicUsize::new(0)).collect();
+        pool.run(hits.len(), round % 2 * 100_000, &|i| {
+            hits[i].fetch_add(1, Ordering::Relaxed);
+        });
+        assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1), "round {round}");
+    }
+    drop(reader);
 }

@@ -15,6 +15,7 @@ mod engine;
 mod late;
 mod null;
 pub mod numbers;
+pub mod presence;
 mod quota;
 mod reference;
 mod stepwise;

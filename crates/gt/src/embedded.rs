@@ -75,6 +75,7 @@ pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
     };
     let limit = config.memory_limit;
     let placement = Arc::new(Placement::new());
+    gt_engine::presence::recorder_is_here();
     let enrolled = placement.clone();
     let worker = match config.backend {
         Backend::Cpu => {

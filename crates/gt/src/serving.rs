@@ -46,7 +46,10 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
             // As in one process: a device thread that shares the core of the thread that feeds it waits for it.
             let placement = Arc::new(Placement::new());
             let enrolled = placement.clone();
-            config.recorder_moved = Some(Arc::new(move |core| placement.keep_off(core)));
+            config.recorder_moved = Some(Arc::new(move |core| {
+                gt_engine::presence::recorder_is_here();
+                placement.keep_off(core);
+            }));
             let make = move || {
                 let engine = CpuEngine::new(settings);
                 enrolled.enrol();

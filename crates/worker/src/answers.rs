@@ -7,6 +7,7 @@
 //! ANSWER-3: no lock is held while an answer is given.
 
 use gt_engine::Buffer;
+use gt_engine::presence::Waiting;
 use gt_ir::{HostTensor, TensorId};
 
 use crate::ReadError;
@@ -26,6 +27,13 @@ pub(crate) enum Pending {
     Value { id: TensorId, sent: u64, then: ReadThen },
     Move { id: TensorId, sent: u64, then: MoveThen },
     Done { sent: u64, then: DoneThen },
+}
+
+/// Word that was left, while it is not answered.
+pub(crate) struct Left {
+    pending: Pending,
+    /// Whoever asked for it does nothing else meanwhile; a value that moves keeps nobody waiting.
+    _waiting: Option<Waiting>,
 }
 
 /// What is to be said to whom, and not yet copied.
@@ -70,18 +78,18 @@ impl Pending {
 impl<B: Buffer> TableState<B> {
     /// Takes out what can be answered, of that which `wakes` says may be.
     pub(crate) fn settle(&mut self, wakes: impl Fn(&TableState<B>, Awaited) -> bool, worker: &str) -> Vec<Answer<B>> {
-        if !self.pending.iter().any(|pending| wakes(self, pending.awaited())) {
+        if !self.pending.iter().any(|left| wakes(self, left.pending.awaited())) {
             return Vec::new();
         }
         let mut answers = Vec::new();
-        for pending in std::mem::take(&mut self.pending) {
+        for Left { pending, _waiting } in std::mem::take(&mut self.pending) {
             let settled = match wakes(self, pending.awaited()) {
                 true => pending.settle(self, worker),
                 false => Settled::Pending(pending),
             };
             match settled {
                 Settled::Answer(answer) => answers.push(answer),
-                Settled::Pending(pending) => self.pending.push(pending),
+                Settled::Pending(pending) => self.pending.push(Left { pending, _waiting }),
             }
         }
         answers
@@ -96,7 +104,11 @@ impl<B: Buffer> Table<B> {
         match pending.settle(&mut state, self.worker()) {
             Settled::Answer(answer) => Some(answer),
             Settled::Pending(pending) => {
-                state.pending.push(pending);
+                let _waiting = match pending {
+                    Pending::Value { .. } | Pending::Done { .. } => Some(Waiting::begin()),
+                    Pending::Move { .. } => None,
+                };
+                state.pending.push(Left { pending, _waiting });
                 None
             }
         }

@@ -17,6 +17,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use gt_engine::Buffer;
+use gt_engine::presence::Waiting;
 use gt_ir::TensorId;
 use gt_observe::CounterSnapshot;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -137,11 +138,13 @@ impl<B: Buffer> Queue<B> {
         cancel: &dyn Fn() -> bool,
     ) -> Result<(), Interrupted> {
         let mut result = Ok(());
+        let mut waiting = None;
         let mut state = self.state.lock();
         while result.is_ok()
             && state.places.get(session.key).is_some_and(|place| place.inbox.is_full())
             && state.device != Some(std::thread::current().id())
         {
+            waiting.get_or_insert_with(Waiting::begin);
             if session.room.wait_for(&mut state, CANCEL_POLL).timed_out() {
                 // The lock is not held while foreign code runs.
                 drop(state);

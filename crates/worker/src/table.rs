@@ -19,9 +19,9 @@ use gt_ir::{Failure, FailureKind, SiteId, TensorId, TensorType};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::ReadError;
-use crate::answers::{Answer, Pending};
+use crate::answers::{Answer, Left};
 use crate::id_map::IdMap;
-use crate::waits::Awaited;
+use crate::waits::{Awaited, Sleeper};
 
 /// One value.
 #[derive(Clone)]
@@ -42,9 +42,9 @@ pub(crate) struct TableState<B> {
     raised: Vec<(Arc<Failure>, u64)>,
     /// What sleeping readers wait for: only they are woken, and only by that. A step publishes a hundred values while its
     /// loss is awaited.
-    pub(crate) waiting: Vec<Awaited>,
+    pub(crate) waiting: Vec<Sleeper>,
     /// What is to be done for readers that do not wait, in the order they asked.
-    pub(crate) pending: Vec<Pending>,
+    pub(crate) pending: Vec<Left>,
     pub(crate) stopped: bool,
     /// What a value is that is not here, for a session that lost some.
     pub(crate) lost: Option<Arc<Failure>>,
@@ -168,7 +168,13 @@ impl<B: Buffer> Table<B> {
     ) -> (R, Vec<Answer<B>>) {
         let mut state = self.state.lock();
         let result = f(&mut state);
-        let wake = state.waiting.iter().any(|&awaited| wakes(&state, awaited));
+        let mut sleepers = std::mem::take(&mut state.waiting);
+        let mut wake = false;
+        for sleeper in sleepers.iter_mut().filter(|sleeper| wakes(&state, sleeper.awaited)) {
+            sleeper.waiting = None;
+            wake = true;
+        }
+        state.waiting = sleepers;
         let answers = match state.pending.is_empty() {
             true => Vec::new(),
             false => state.settle(wakes, &self.worker),

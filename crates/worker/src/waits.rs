@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 
 use gt_engine::Buffer;
+use gt_engine::presence::Waiting;
 use gt_ir::TensorId;
 
 use crate::ReadError;
@@ -17,6 +18,13 @@ pub(crate) enum Awaited {
     Value(TensorId, u64),
     /// So many finished messages.
     Done(u64),
+}
+
+/// A reader that sleeps.
+pub(crate) struct Sleeper {
+    pub(crate) awaited: Awaited,
+    /// Until it is woken: from then on it needs its core.
+    pub(crate) waiting: Option<Waiting>,
 }
 
 impl<B: Buffer> Table<B> {
@@ -55,9 +63,9 @@ impl<B: Buffer> Table<B> {
                 state = self.state.lock();
                 continue;
             }
-            state.waiting.push(awaited);
+            state.waiting.push(Sleeper { awaited, waiting: Some(Waiting::begin()) });
             let timed_out = self.changed.wait_for(&mut state, CANCEL_POLL).timed_out();
-            if let Some(at) = state.waiting.iter().position(|a| *a == awaited) {
+            if let Some(at) = state.waiting.iter().position(|sleeper| sleeper.awaited == awaited) {
                 state.waiting.swap_remove(at);
             }
             if timed_out {

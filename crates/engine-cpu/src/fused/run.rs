@@ -113,7 +113,7 @@ impl Bound<'_> {
             return self.with_frame(strip, |frame| work(frame, 0..units));
         }
         let chunks = (nanos / CHUNK_NANOS).min(pool.threads() * 4).min(units).max(1);
-        pool.run(chunks, &|c| {
+        pool.run(chunks, nanos, &|c| {
             self.with_frame(strip, |frame| work(frame, units * c / chunks..units * (c + 1) / chunks));
         });
     }

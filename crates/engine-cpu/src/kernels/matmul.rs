@@ -11,6 +11,12 @@ use crate::pool::Pool;
 /// that records, and half of a few microseconds' work is worth less than that thread's time.
 const PARALLEL: usize = 400_000;
 
+/// Multiplications a thread does in a nanosecond, about.
+const PER_NANO: usize = 50;
+
+/// Rows that are not cut apart. Less than a tile has: equal halves are worth more than tiles that are all full.
+const ROW_UNIT: usize = 4;
+
 /// `[…, m, k] @ […, k, n]` into the packed `c`, batch axes broadcast, operands with any strides.
 ///
 /// Floats follow GEMM-1, halves in `f32` with one rounding at the end; integers wrap.
@@ -114,10 +120,10 @@ fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T
     }
     let grid = Grid::new(e, kernels, pool.threads());
     let parts = grid.rows * grid.columns;
-    pool.run(parts * p.batches, &|chunk| {
+    pool.run(parts * p.batches, work * p.batches / PER_NANO, &|chunk| {
         let (a, b, c) = matrices(chunk / parts);
         let part = chunk % parts;
-        let rows = grid.range(part / grid.columns, grid.rows, e.m, kernels.unit.len());
+        let rows = grid.range(part / grid.columns, grid.rows, e.m, ROW_UNIT);
         let columns = grid.range(part % grid.columns, grid.columns, e.n, 2 * kernels.width);
         let a = Matrix { ptr: a.ptr.wrapping_offset(rows.start as isize * a.row), ..a };
         let b = Matrix { ptr: b.ptr.wrapping_offset(columns.start as isize * b.column), ..b };
@@ -136,7 +142,7 @@ struct Grid {
 impl Grid {
     /// The grid whose largest part costs least, packing included. Bits do not depend on it (GEMM-1).
     fn new<T>(e: Extents, kernels: &Kernels<T>, threads: usize) -> Grid {
-        let (unit_m, unit_n) = (kernels.unit.len(), 2 * kernels.width);
+        let (unit_m, unit_n) = (ROW_UNIT, 2 * kernels.width);
         let work = e.m * e.n * e.k;
         // Long products in more parts than threads: a thread that was delayed does not hold up the rest.
         let wanted = if work > 50_000_000 * threads { 2 * threads } else { threads.min(work / (PARALLEL / 2)).max(1) };

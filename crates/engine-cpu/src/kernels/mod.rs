@@ -120,6 +120,9 @@ impl<T> Shared<T> {
     }
 }
 
+/// What a grain takes, about: kernels choose theirs so that it is worth handing over.
+const GRAIN_NANOS: usize = 10_000;
+
 /// Runs `f` over `0..count` cut into runs of at least `grain`, in parallel when there is more than one.
 fn split(pool: &crate::pool::Pool, count: usize, grain: usize, f: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
     let grain = grain.max(1);
@@ -130,7 +133,7 @@ fn split(pool: &crate::pool::Pool, count: usize, grain: usize, f: &(dyn Fn(std::
         return;
     }
     let size = count.div_ceil(chunks);
-    pool.run(count.div_ceil(size), &|i| f(i * size..((i + 1) * size).min(count)));
+    pool.run(count.div_ceil(size), count / grain * GRAIN_NANOS, &|i| f(i * size..((i + 1) * size).min(count)));
 }
 
 /// An axis as kernels walk it: its extent and the strides of up to `N` operands.

@@ -333,7 +333,8 @@ pub fn update(pool: &Pool, op: &Update, scalars: &[f64], ins: &[Src], outs: &[Ds
     }
     let units = Units(&units);
     let chunks = (total / UNIT + 1).min(pool.threads() * 4).min(units.0.len());
-    pool.run(chunks, &|c| {
+    // About two thirds of a nanosecond for an element.
+    pool.run(chunks, total * 2 / 3, &|c| {
         let units = &units;
         units.0[units.0.len() * c / chunks..units.0.len() * (c + 1) / chunks].iter().for_each(work);
     });
