@@ -46,7 +46,7 @@ pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
 const PREFETCH_FROM: usize = 64;
 
 #[inline(always)]
-fn prefetch<T>(at: *const T) {
+pub(super) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint; any address will do.
     unsafe {

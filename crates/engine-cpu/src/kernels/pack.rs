@@ -3,6 +3,8 @@
 //! A panel of width `w` holds element `(i, p)` at `p * w + i`: for each step `p` along `k` the `w` neighbours that a
 //! tile needs. Places past the edge of the matrix hold zeros.
 
+use super::microkernel::prefetch;
+
 /// Writes `rows` rows of `depth` elements each, `row_stride` apart, as columns: element `p` of row `i` goes to
 /// `to + p * width + i`.
 pub(super) type TransposeFn<T> =
@@ -10,6 +12,12 @@ pub(super) type TransposeFn<T> =
 
 /// Elements copied at once.
 const CHUNK: usize = 8;
+
+/// Rows that are fetched ahead: operands mostly come from another core or a farther cache, in pieces too short for the
+/// machine to see where they lead.
+const ROWS_AHEAD: isize = 16;
+/// Elements of a row that are fetched ahead.
+const ELEMENTS_AHEAD: usize = 48;
 
 /// A block of a matrix to pack: `count` neighbours across the panel, `depth` along `k`.
 #[derive(Clone, Copy)]
@@ -42,6 +50,9 @@ pub(super) unsafe fn panel<T: Copy + Default>(block: Block<T>, to: *mut T, width
             // Whole panels: rows are short, and calls of a general copy would cost more than the copying.
             for p in 0..depth {
                 let (from, to) = (from.offset(p as isize * along), to.add(p * width));
+                let ahead = from.wrapping_offset(ROWS_AHEAD * along);
+                prefetch(ahead);
+                prefetch(ahead.wrapping_add(width / 2));
                 for i in (0..width).step_by(CHUNK) {
                     let chunk = from.add(i).cast::<[T; CHUNK]>().read_unaligned();
                     to.add(i).cast::<[T; CHUNK]>().write_unaligned(chunk);
@@ -101,6 +112,8 @@ pub(super) use avx512::{transpose_avx512_f32, transpose_avx512_f64};
 mod avx512 {
     use std::arch::x86_64::*;
 
+    use super::prefetch;
+
     /// See [`super::TransposeFn`]: blocks of 16 by 16 in registers.
     #[target_feature(enable = "avx512f")]
     pub(in super::super) unsafe fn transpose_avx512_f32(
@@ -121,8 +134,10 @@ mod avx512 {
                 let mut r = [zero; 16];
                 for (j, r) in r.iter_mut().enumerate() {
                     if j < high {
+                        let at = from.wrapping_offset((i + j) as isize * row_stride).wrapping_add(p);
+                        prefetch(at.wrapping_add(super::ELEMENTS_AHEAD));
                         // SAFETY: masked to the `wide` elements of a row of the block.
-                        *r = unsafe { _mm512_maskz_loadu_ps(read, from.offset((i + j) as isize * row_stride).add(p)) };
+                        *r = unsafe { _mm512_maskz_loadu_ps(read, at) };
                     }
                 }
                 let columns = transpose_16(r);
