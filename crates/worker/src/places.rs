@@ -32,6 +32,8 @@ pub(crate) struct Place<B> {
 }
 
 /// What the device thread does next.
+// The device thread has one at a time, on its stack.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Work<B> {
     Message(Arc<Session<B>>, Queued),
     /// The session was closed: let go of it.

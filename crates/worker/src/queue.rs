@@ -42,6 +42,8 @@ struct State<B> {
 }
 
 /// What ended a park.
+// The device thread has one at a time, on its stack.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Parked<B> {
     Work(Work<B>),
     Woken,
