@@ -54,6 +54,7 @@ mod receiver;
 mod segment;
 mod sequence;
 mod socket;
+mod spares;
 mod tls;
 
 pub use address::Address;
