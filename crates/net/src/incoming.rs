@@ -162,11 +162,11 @@ impl Incoming {
                 }
                 Frame::Filled { stream, segment, len } if passes_on.is_some() => {
                     let filled = shared(&self.segments, segment)?;
-                    let mut body = Assembly::new(&[], (len as u64).min(filled.len() as u64))?;
+                    let mut body = Assembly::new(&[], (len as u64).min(filled.len() as u64), spares)?;
                     body.push_segment(filled, len as usize)?;
                     copied += len as usize;
                     channel.reply(Frame::Release { segment });
-                    let (_, bytes) = body.finish();
+                    let (_, bytes) = body.finish(spares);
                     if let Some(onward) = onward {
                         let parts = bytes.chunks(FRAGMENT_BYTES).map(|bytes| Frame::Part { stream, bytes });
                         onward.pass_on(&parts.collect::<Vec<_>>());

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use gt_ir::ops::Fill;
-use gt_ir::{DType, Failure, FailureKind, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
+use gt_ir::{DType, Failure, FailureKind, IdMap, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
 
 /// How many lines a failure names.
 const NAMED: usize = 5;
@@ -11,9 +11,9 @@ const NAMED: usize = 5;
 /// The values that outlive their windows.
 #[derive(Default)]
 pub(super) struct Live {
-    sites: HashMap<TensorId, SiteId>,
+    sites: IdMap<SiteId>,
     /// Values that were lost, and why.
-    lost: HashMap<TensorId, usize>,
+    lost: IdMap<usize>,
     /// Lost values for which a worker has something else; see [`Live::stand_in`].
     stand_ins: HashSet<TensorId>,
     failures: Vec<Failure>,

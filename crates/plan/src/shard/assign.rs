@@ -1,9 +1,7 @@
 //! Where an instruction runs, by which strategy, and what that needs.
 
-use std::collections::HashMap;
-
 use gt_ir::ops::Upload;
-use gt_ir::{Instr, Op, OpError, Payload, TensorId, TensorType};
+use gt_ir::{IdMap, Instr, Op, OpError, Payload, TensorId, TensorType};
 use smallvec::SmallVec;
 
 use super::choose::{Candidate, choose};
@@ -245,7 +243,7 @@ impl Placer {
         let Some(expansion) = crate::expand(&instr.op, types, &instr.scalars).transpose()? else {
             return Err(OpError::malformed(format!("{} has no expansion", instr.op.display_name())));
         };
-        let mut names: HashMap<TensorId, TensorId> = HashMap::new();
+        let mut names: IdMap<TensorId> = IdMap::default();
         names.extend(expansion.inputs.iter().copied().zip(instr.ins.iter().copied()));
         names.extend(expansion.outs.iter().copied().zip(instr.outs.iter().copied()));
         let mut passing = Vec::new();

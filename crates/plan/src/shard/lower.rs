@@ -5,12 +5,10 @@
 //! LOWER-2: what arrives is not trusted: a window that makes no sense is refused whole, before anything of it is done.
 //! LOWER-3: all workers go through sends and receives in one order, and a send never waits: nobody waits in a circle.
 
-use std::collections::HashMap;
-
 use gt_ir::ops::{Reshape, Upload};
 use gt_ir::shard::{LocalCx, Part, Split};
 use gt_ir::{
-    Emit, Instr, Op, OpError, Outs, Payload, Scalar, Scalars, ScopeId, SiteId, TensorId, TensorType, Val, Window,
+    Emit, IdMap, Instr, Op, OpError, Outs, Payload, Scalar, Scalars, ScopeId, SiteId, TensorId, TensorType, Val, Window,
 };
 use smallvec::SmallVec;
 
@@ -57,14 +55,14 @@ pub enum LocalStep {
 #[derive(Debug)]
 pub struct Lowerer {
     worker: u32,
-    names: HashMap<TensorId, TensorId>,
+    names: IdMap<TensorId>,
     next: u64,
 }
 
 impl Lowerer {
     /// For the worker of this number.
     pub fn new(worker: u32) -> Lowerer {
-        Lowerer { worker, names: HashMap::new(), next: 0 }
+        Lowerer { worker, names: IdMap::default(), next: 0 }
     }
 
     /// The worker's own name of a value; a value that was never placed has the one it came with.
@@ -82,13 +80,13 @@ impl Lowerer {
             worker: self.worker,
             names: &self.names,
             next: self.next,
-            made: HashMap::new(),
+            made: IdMap::default(),
             values: Vec::new(),
             window: Window { eager: window.eager, joined: window.joined, ..Window::default() },
             waits: Vec::new(),
             passing: Vec::new(),
             steps: Vec::new(),
-            flights: HashMap::new(),
+            flights: IdMap::default(),
             site: SiteId::default(),
         };
         let mut payloads = window.uploads.iter().peekable();
@@ -129,10 +127,10 @@ impl Lowerer {
 pub(super) struct Draft<'a> {
     placements: &'a [Placement],
     pub(super) worker: u32,
-    names: &'a HashMap<TensorId, TensorId>,
+    names: &'a IdMap<TensorId>,
     next: u64,
     /// The worker's own names of what the window makes.
-    made: HashMap<TensorId, TensorId>,
+    made: IdMap<TensorId>,
     /// Behind each [`Val`].
     values: Vec<(TensorId, TensorType)>,
     window: Window,
@@ -141,7 +139,7 @@ pub(super) struct Draft<'a> {
     passing: Vec<TensorId>,
     steps: Vec<LocalStep>,
     /// Reductions between their rounds, by the first of their names.
-    pub(super) flights: HashMap<TensorId, Flight>,
+    pub(super) flights: IdMap<Flight>,
     site: SiteId,
 }
 
@@ -254,7 +252,7 @@ impl Draft<'_> {
     /// Ends the last window. What dies, dies in the window that uses it last: there it need not be kept at all.
     fn end(&mut self) {
         self.cut();
-        let mut last: HashMap<TensorId, usize> = HashMap::new();
+        let mut last: IdMap<usize> = IdMap::default();
         for (at, step) in self.steps.iter().enumerate() {
             match step {
                 LocalStep::Window { window, .. } => {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use gt_ir::{Op, TensorId};
+use gt_ir::{IdMap, Op, TensorId};
 
 use super::convert::{Tags, all_reduced};
 use super::{Conversion, Phase, PlacedStep, PlacedWindow};
@@ -118,8 +118,8 @@ fn updates(step: &PlacedStep, buckets: &[(Option<usize>, Vec<Conversion>)]) -> V
 }
 
 /// Which step makes each value.
-fn makers(steps: &[PlacedStep]) -> HashMap<TensorId, usize> {
-    let mut made = HashMap::new();
+fn makers(steps: &[PlacedStep]) -> IdMap<usize> {
+    let mut made = IdMap::default();
     for (at, step) in steps.iter().enumerate() {
         match step {
             PlacedStep::Run { instr, .. } => made.extend(instr.outs.iter().map(|&id| (id, at))),
@@ -132,7 +132,7 @@ fn makers(steps: &[PlacedStep]) -> HashMap<TensorId, usize> {
 }
 
 /// Values in the order they are made, in lots that are worth a message: with the step after which each is there.
-fn buckets(values: &[Conversion], made: &HashMap<TensorId, usize>) -> Vec<(Option<usize>, Vec<Conversion>)> {
+fn buckets(values: &[Conversion], made: &IdMap<usize>) -> Vec<(Option<usize>, Vec<Conversion>)> {
     let mut order: Vec<(Option<usize>, &Conversion)> = values.iter().map(|v| (made.get(&v.from).copied(), v)).collect();
     order.sort_by_key(|(at, _)| *at);
     let mut buckets: Vec<(Option<usize>, Vec<Conversion>)> = Vec::new();

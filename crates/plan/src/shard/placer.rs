@@ -12,10 +12,10 @@
 //! somewhere.
 //! PLACE-6: decisions depend on the stream alone, never on time or the order of a hash map.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use gt_ir::shard::Split;
-use gt_ir::{Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
+use gt_ir::{IdMap, Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
 use smallvec::SmallVec;
 
 use super::overlap::overlap;
@@ -80,7 +80,7 @@ pub(super) struct Known {
 /// Places a session's windows.
 pub struct Placer {
     pub(super) home: u32,
-    pub(super) values: HashMap<TensorId, Known>,
+    pub(super) values: IdMap<Known>,
     /// Values that went with a worker, and what was made of them.
     pub(super) lost: BTreeSet<TensorId>,
     pub(super) next: u64,
@@ -92,20 +92,20 @@ pub struct Placer {
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) out: PlacedWindow,
-    index: HashMap<Placement, PlacementIndex>,
     /// What the window makes that is state by the time it is used.
     pub(super) states: BTreeSet<TensorId>,
 }
 
 impl Draft {
     pub(super) fn index(&mut self, placement: &Placement) -> PlacementIndex {
-        if let Some(&index) = self.index.get(placement) {
-            return index;
-        }
-        let index = self.out.placements.len() as PlacementIndex;
-        self.out.placements.push(placement.clone());
-        self.index.insert(placement.clone(), index);
-        index
+        let known = &mut self.out.placements;
+        // There are few, and most instructions lie as the one before: looking is quicker than hashing.
+        let found = known.iter().rposition(|other| other == placement);
+        let at = found.unwrap_or_else(|| {
+            known.push(placement.clone());
+            known.len() - 1
+        });
+        at as PlacementIndex
     }
 }
 
@@ -114,7 +114,7 @@ impl Placer {
     pub fn new(home: u32) -> Placer {
         Placer {
             home,
-            values: HashMap::new(),
+            values: IdMap::default(),
             lost: Default::default(),
             next: 0,
             traffic: Traffic::default(),
