@@ -52,4 +52,10 @@ fn everything_through_an_engine_that_finishes_late() {
 fn sharded_programs() {
     conformance::sharded_programs(&|| engine(1), 0..1000);
     conformance::gradients_travel_while_others_are_computed(&|| engine(1));
+    conformance::steps_are_taken_in_parts(&|| engine(1));
+}
+
+#[test]
+fn repeated_programs() {
+    conformance::repeated_programs(&|| engine(1), 0..300);
 }

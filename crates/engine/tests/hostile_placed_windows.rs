@@ -4,10 +4,48 @@ use gt_engine::conformance::SplitMix;
 use gt_ir::codec::Reader;
 use gt_ir::shard::Split;
 use gt_ir::{Instr, Met, ScopeId, TensorId, TensorType, Window};
-use gt_plan::shard::{Layout, Lowerer, Mesh, PlacedStep, PlacedWindow, Placer};
+use gt_plan::shard::{
+    Layout, Lowerer, Mesh, Placed, PlacedBindings, PlacedStep, PlacedTemplate, PlacedWindow, Placer, Repeated,
+};
+
+/// What scopes mean.
+type Layouts = Box<dyn Fn(ScopeId) -> Option<Layout>>;
 
 /// Windows that have every kind of step.
 fn windows() -> Vec<PlacedWindow> {
+    let (window, layouts) = recorded();
+    layouts.iter().map(|of| Placer::new(0).window(&window, of).unwrap()).collect()
+}
+
+/// The same as templates, each with the bindings of an occurrence.
+fn templates() -> Vec<(PlacedTemplate, PlacedBindings)> {
+    let (window, layouts) = recorded();
+    let repeated = |of: &Layouts| {
+        let mut placer = Placer::new(0);
+        let mut last = None;
+        for occurrence in 0..3u64 {
+            let mut window = window.clone();
+            let name = |id: &mut TensorId| id.0 += if id.lane() == 0 { 100 * occurrence } else { 0 };
+            for instr in &mut window.instrs {
+                instr.ins.iter_mut().chain(&mut instr.outs).for_each(name);
+            }
+            window.frees.iter_mut().for_each(name);
+            window.instrs[4].scalars[1] = gt_ir::Scalar::I64(occurrence as i64);
+            match placer.place_window(&window, of).unwrap() {
+                Placed::Repeated(Repeated { template, bindings, .. }) => {
+                    let template = template.as_deref().cloned().or(last.map(|(template, _)| template));
+                    last = Some((template.unwrap(), bindings));
+                }
+                // What lies otherwise than before is not the same.
+                Placed::Whole(_) => {}
+            }
+        }
+        last
+    };
+    layouts.iter().filter_map(repeated).collect()
+}
+
+fn recorded() -> (Window, Vec<Layouts>) {
     let lines = [
         "%0 = matmul(%1.0, %1.1) turn_a=false turn_b=true @1",
         "%1 = unary(%0) kind=tanh @1",
@@ -35,14 +73,53 @@ fn windows() -> Vec<PlacedWindow> {
         let splits = mesh.extents().iter().enumerate().map(|(k, _)| Split::shard(k)).collect();
         let first = Layout { mesh: mesh.clone(), splits };
         let second = Layout { mesh: Mesh::row(&[1]), splits: smallvec::smallvec![Split::Replicate] };
-        let of = |scope: ScopeId| match scope.0 {
+        Box::new(move |scope: ScopeId| match scope.0 {
             1 => Some(first.clone()),
             2 => Some(second.clone()),
             _ => None,
-        };
-        Placer::new(0).window(&window, &of).unwrap()
+        }) as Layouts
     };
-    meshes.iter().map(place).collect()
+    let layouts = meshes.iter().map(place).collect();
+    (window, layouts)
+}
+
+fn change(bytes: &[u8], random: &mut SplitMix) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(changed.len() as u64) as usize;
+        match random.below(4) {
+            0 => changed.truncate(at.max(1)),
+            1 => changed[at] = *random.pick(&[0, 1, 2, 127, 128, 255]),
+            2 => changed.insert(at, random.bits() as u8),
+            _ => changed[at] = random.bits() as u8,
+        }
+    }
+    changed
+}
+
+#[test]
+fn changed_templates_and_bindings_make_an_error_or_steps() {
+    let mut random = SplitMix::new(3);
+    let templates = templates();
+    assert!(!templates.is_empty());
+    for (template, bindings) in templates {
+        let (mut whole, mut bound) = (Vec::new(), Vec::new());
+        template.encode(&mut whole);
+        bindings.encode(&mut bound);
+        for turn in 0..10_000 {
+            let template = if turn % 2 == 0 { change(&whole, &mut random) } else { whole.clone() };
+            let bindings = if turn % 3 != 1 { change(&bound, &mut random) } else { bound.clone() };
+            let template = PlacedTemplate::decode(&mut Reader::new(&template));
+            let bindings = PlacedBindings::decode(&mut Reader::new(&bindings));
+            if let (Ok(template), Ok(bindings)) = (template, bindings) {
+                let mut lowerer = Lowerer::new(turn % 4);
+                if lowerer.define(1, template).is_ok() {
+                    let _ = lowerer.replay(1, &bindings);
+                    let _ = lowerer.replay(1, &bindings);
+                }
+            }
+        }
+    }
 }
 
 fn lower(window: &PlacedWindow) {
@@ -58,16 +135,7 @@ fn changed_bytes_make_an_error_or_steps() {
         let mut bytes = Vec::new();
         window.encode(&mut bytes);
         for _ in 0..20_000 {
-            let mut changed = bytes.clone();
-            for _ in 0..1 + random.below(3) {
-                let at = random.below(changed.len() as u64) as usize;
-                match random.below(4) {
-                    0 => changed.truncate(at.max(1)),
-                    1 => changed[at] = *random.pick(&[0, 1, 2, 127, 128, 255]),
-                    2 => changed.insert(at, random.bits() as u8),
-                    _ => changed[at] = random.bits() as u8,
-                }
-            }
+            let changed = change(&bytes, &mut random);
             if let Ok(window) = PlacedWindow::decode(&mut Reader::new(&changed)) {
                 lower(&window);
             }

@@ -49,5 +49,11 @@ fn sharded_programs() {
     within(LIMIT, || {
         conformance::sharded_programs(&Reference::new, 0..1000);
         conformance::gradients_travel_while_others_are_computed(&Reference::new);
+        conformance::steps_are_taken_in_parts(&Reference::new);
     });
+}
+
+#[test]
+fn repeated_programs() {
+    within(LIMIT, || conformance::repeated_programs(&Reference::new, 0..300));
 }

@@ -20,6 +20,7 @@ mod failure;
 mod grad;
 pub mod hash;
 mod host;
+mod id_map;
 mod instr;
 mod op;
 pub mod ops;
@@ -39,6 +40,7 @@ pub use failure::{Failure, FailureKind};
 pub use grad::{Emit, GradCx, Grads, Operand, Saves, Val};
 pub use hash::{Digest, StreamHasher, WindowHash};
 pub use host::HostTensor;
+pub use id_map::{IdHasher, IdMap};
 pub use instr::{Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};
 pub use op::{Op, OpKind};
 pub use primitive::{

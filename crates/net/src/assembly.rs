@@ -7,6 +7,7 @@ use gt_ir::Bytes;
 
 use crate::NetError;
 use crate::segment::Segment;
+use crate::spares::{Room, Spares};
 
 /// From this length on the system is asked first whether it would give so much: an allocation that fails ends the process.
 const ASKED_FIRST_BYTES: usize = 64 << 20;
@@ -20,15 +21,18 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// twice. The system gives memory for what has arrived only.
 pub(crate) struct Assembly {
     head: Vec<u8>,
-    bytes: Arc<[MaybeUninit<u8>]>,
+    bytes: Room,
     filled: usize,
 }
 
 impl Assembly {
     /// Room for `len` bytes; the caller has checked `len` against its limit.
-    pub(crate) fn new(head: &[u8], len: u64) -> Result<Assembly, NetError> {
+    pub(crate) fn new(head: &[u8], len: u64, spares: &mut Spares) -> Result<Assembly, NetError> {
         let too_much = || NetError::resource("memory", format!("no room for a body of {len} bytes"));
         let len_bytes = usize::try_from(len).map_err(|_| too_much())?;
+        if let Some(bytes) = spares.take(len_bytes) {
+            return Ok(Assembly { head: head.to_vec(), bytes, filled: 0 });
+        }
         if len_bytes >= ASKED_FIRST_BYTES {
             Vec::<u8>::new().try_reserve_exact(len_bytes).map_err(|_| too_much())?;
         }
@@ -69,9 +73,10 @@ impl Assembly {
         self.filled == self.bytes.len()
     }
 
-    /// The message; only when it is whole.
-    pub(crate) fn finish(self) -> (Vec<u8>, Bytes) {
+    /// The message; only when it is whole. Its memory may serve another when nobody holds it any more.
+    pub(crate) fn finish(self, spares: &mut Spares) -> (Vec<u8>, Bytes) {
         assert!(self.is_whole());
+        spares.keep(&self.bytes);
         // SAFETY: `filled` counts the bytes written from the front, and all have been.
         (self.head, unsafe { self.bytes.assume_init() })
     }

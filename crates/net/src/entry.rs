@@ -10,6 +10,7 @@ use crate::connection::{Connection, End};
 use crate::flush::Flow;
 use crate::incoming::{Incoming, Progress};
 use crate::socket::Socket;
+use crate::spares::Spares;
 
 /// How many bytes of bodies a connection may send before others have their turn.
 const BODIES_BUDGET: usize = 1 << 20;
@@ -47,7 +48,7 @@ impl Entry {
     }
 
     /// Reads, delivers and sends; true if there is more to do at once.
-    pub(crate) fn turn(&mut self) -> Result<bool> {
+    pub(crate) fn turn(&mut self, spares: &mut Spares) -> Result<bool> {
         if let Phase::Ending { .. } = self.phase {
             let ended = self.incoming.discard(&self.socket);
             let flow = self.channel.pump(BODIES_BUDGET)?;
@@ -58,7 +59,7 @@ impl Entry {
             return if ended { Err(NetError::lost("over")) } else { Ok(false) };
         }
         let leaving = matches!(self.phase, Phase::Leaving { .. });
-        let progress = self.incoming.read(&self.channel, &self.socket, &self.connection);
+        let progress = self.incoming.read(&self.channel, &self.socket, &self.connection, spares);
         // A process that says why it leaves and is gone: its words are read before the failed write is looked at.
         let progress = progress?;
         let flow = self.channel.pump(BODIES_BUDGET)?;

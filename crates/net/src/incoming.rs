@@ -18,6 +18,7 @@ use crate::outgoing::{MAX_OPEN_BODIES, State};
 use crate::receiver::Receiver;
 use crate::segment::{MAX_SEGMENTS, Segment};
 use crate::socket::{Moved, Socket};
+use crate::spares::Spares;
 use crate::{Connection, NetError, Result};
 
 /// How much a turn may copy out of the socket or out of segments: others wait meanwhile.
@@ -60,14 +61,20 @@ impl Incoming {
     }
 
     /// Reads until the socket is empty or the turn is over, and delivers what has become whole.
-    pub(crate) fn read(&mut self, channel: &Channel, socket: &Socket, connection: &Connection) -> Result<Progress> {
+    pub(crate) fn read(
+        &mut self,
+        channel: &Channel,
+        socket: &Socket,
+        connection: &Connection,
+        spares: &mut Spares,
+    ) -> Result<Progress> {
         let encrypted = channel.lock().tls.is_some();
         let mut copied = 0;
         // Holds within this turn only: what comes later makes an edge, which begins another turn.
         let mut emptied = false;
         loop {
             // First what an earlier turn has left in the buffer.
-            copied += self.frames(channel, connection, TURN_BYTES.saturating_sub(copied))?;
+            copied += self.frames(channel, connection, spares, TURN_BYTES.saturating_sub(copied))?;
             if copied >= TURN_BYTES {
                 return Ok(Progress::More);
             }
@@ -100,7 +107,13 @@ impl Incoming {
     }
 
     /// Handles the frames in the buffer, until `budget` bytes were copied out of segments. Returns how many were.
-    fn frames(&mut self, channel: &Channel, connection: &Connection, budget: usize) -> Result<usize> {
+    fn frames(
+        &mut self,
+        channel: &Channel,
+        connection: &Connection,
+        spares: &mut Spares,
+        budget: usize,
+    ) -> Result<usize> {
         let mut copied = 0;
         let passes_on = channel.onward();
         let onward = passes_on.as_ref().and_then(Option::as_deref).filter(|_| !self.muted);
@@ -149,11 +162,11 @@ impl Incoming {
                 }
                 Frame::Filled { stream, segment, len } if passes_on.is_some() => {
                     let filled = shared(&self.segments, segment)?;
-                    let mut body = Assembly::new(&[], (len as u64).min(filled.len() as u64))?;
+                    let mut body = Assembly::new(&[], (len as u64).min(filled.len() as u64), spares)?;
                     body.push_segment(filled, len as usize)?;
                     copied += len as usize;
                     channel.reply(Frame::Release { segment });
-                    let (_, bytes) = body.finish();
+                    let (_, bytes) = body.finish(spares);
                     if let Some(onward) = onward {
                         let parts = bytes.chunks(FRAGMENT_BYTES).map(|bytes| Frame::Part { stream, bytes });
                         onward.pass_on(&parts.collect::<Vec<_>>());
@@ -168,12 +181,12 @@ impl Incoming {
                     if self.bodies.len() == MAX_OPEN_BODIES || self.bodies.contains_key(&stream) {
                         return Err(NetError::malformed("too many bodies at once, or one twice"));
                     }
-                    self.bodies.insert(stream, Assembly::new(head, len)?);
-                    finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;
+                    self.bodies.insert(stream, Assembly::new(head, len, spares)?);
+                    self.finish(stream, connection, spares)?;
                 }
                 Frame::Part { stream, bytes } => {
                     assembly(&mut self.bodies, stream)?.push(bytes)?;
-                    finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;
+                    self.finish(stream, connection, spares)?;
                 }
                 Frame::Abort { stream } => {
                     self.bodies.remove(&stream);
@@ -194,7 +207,7 @@ impl Incoming {
                     copied += len as usize;
                     // At once, so that the other side fills it while this one copies the next.
                     channel.reply(Frame::Release { segment });
-                    finish(&mut self.bodies, stream, &mut self.receiver, self.muted, connection)?;
+                    self.finish(stream, connection, spares)?;
                 }
                 Frame::Release { segment } => {
                     channel.lock().pool.release(segment)?;
@@ -207,6 +220,16 @@ impl Incoming {
                 }
             }
         }
+    }
+
+    /// Delivers a body if it is whole.
+    fn finish(&mut self, stream: u32, connection: &Connection, spares: &mut Spares) -> Result<()> {
+        if !assembly(&mut self.bodies, stream)?.is_whole() {
+            return Ok(());
+        }
+        let Some(whole) = self.bodies.remove(&stream) else { return Ok(()) };
+        let (head, body): (Vec<u8>, Bytes) = whole.finish(spares);
+        deliver(&mut self.receiver, self.muted, |r| r.message(connection, &head, Some(body)))
     }
 
     /// Who is to be told of the end.
@@ -242,21 +265,6 @@ fn shared(segments: &[Option<Segment>; MAX_SEGMENTS], segment: u8) -> Result<&Se
 
 fn assembly(bodies: &mut BTreeMap<u32, Assembly>, stream: u32) -> Result<&mut Assembly> {
     bodies.get_mut(&stream).ok_or_else(|| NetError::malformed(format!("no body {stream} was begun")))
-}
-
-fn finish(
-    bodies: &mut BTreeMap<u32, Assembly>,
-    stream: u32,
-    receiver: &mut Option<Box<dyn Receiver>>,
-    muted: bool,
-    connection: &Connection,
-) -> Result<()> {
-    if !assembly(bodies, stream)?.is_whole() {
-        return Ok(());
-    }
-    let Some(whole) = bodies.remove(&stream) else { return Ok(()) };
-    let (head, body): (Vec<u8>, Bytes) = whole.finish();
-    deliver(receiver, muted, |r| r.message(connection, &head, Some(body)))
 }
 
 /// IN-3.

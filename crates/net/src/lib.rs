@@ -56,6 +56,7 @@ mod relay;
 mod segment;
 mod sequence;
 mod socket;
+mod spares;
 mod tls;
 
 pub use address::Address;

@@ -24,6 +24,7 @@ use crate::incoming::Incoming;
 use crate::io::{Command, IoShared, WAKE};
 use crate::listener::Accepting;
 use crate::outgoing::State;
+use crate::spares::Spares;
 
 /// How often deadlines are looked at: when one is near, and when there are none.
 const TICK: Duration = Duration::from_millis(20);
@@ -42,6 +43,7 @@ pub(crate) struct Reactor {
     entries: HashMap<usize, Box<Entry>>,
     listeners: HashMap<usize, Box<Accepting>>,
     again: Vec<usize>,
+    spares: Spares,
     next_tick: Instant,
     stopping: bool,
 }
@@ -54,6 +56,7 @@ impl Reactor {
             entries: HashMap::new(),
             listeners: HashMap::new(),
             again: Vec::new(),
+            spares: Spares::default(),
             next_tick: Instant::now(),
             stopping: false,
         }
@@ -156,7 +159,7 @@ impl Reactor {
     /// A turn of one connection: everything it can do now, within its budgets.
     fn serve(&mut self, token: usize) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
-        match entry.turn() {
+        match entry.turn(&mut self.spares) {
             Ok(true) => self.again.push(token),
             Ok(false) => {}
             Err(why) => self.fail(token, why),

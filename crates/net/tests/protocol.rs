@@ -118,6 +118,8 @@ fn stream() -> Vec<StreamMessage<'static>> {
         StreamMessage::Peers { own: 1, epoch: 4, peers: vec![peer(0), peer(3)] },
         StreamMessage::Placed { window: b"w" },
         StreamMessage::Abandon { from: 3, failure: failure() },
+        StreamMessage::DefinePlaced { number: 4, template: b"t", bindings: b"b" },
+        StreamMessage::ReplayPlaced { number: 4, bindings: b"b" },
     ]
 }
 

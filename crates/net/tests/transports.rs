@@ -35,6 +35,23 @@ fn bodies_of_every_length_arrive_whole(transport: Transport) {
     }
 }
 
+fn a_body_that_is_held_stays_as_it_came(transport: Transport) {
+    let ends = connect(transport, Limits::default());
+    let mut held: Vec<(u64, Bytes)> = Vec::new();
+    for seed in 0..40 {
+        let body = pattern(200_000, seed);
+        ends.a.write_body(b"", &body, &no).unwrap();
+        held.push((seed, ends.at_b.message().1.unwrap()));
+        // Others of the same length come while some are held and some are not.
+        if seed % 3 == 0 {
+            held.swap_remove(seed as usize % held.len());
+        }
+    }
+    for (seed, body) in held {
+        assert_eq!(body[..], pattern(200_000, seed)[..], "{seed}");
+    }
+}
+
 fn large_bodies_go_both_ways_at_once(transport: Transport) {
     let ends = connect(transport, Limits::default());
     let body = pattern(24 << 20, 3);
@@ -161,6 +178,7 @@ macro_rules! suite {
 suite! {
     heads_arrive_in_order,
     bodies_of_every_length_arrive_whole,
+    a_body_that_is_held_stays_as_it_came,
     large_bodies_go_both_ways_at_once,
     a_head_overtakes_a_large_body,
     closing_sends_what_was_taken_first,

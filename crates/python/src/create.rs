@@ -34,6 +34,7 @@ fn finish_from(
 ) -> PyResult<PyTensor> {
     let there = device.scope()?.map(signal::under);
     let t = make()?;
+    signal::check_rank(signal::current(), t.shape().len()).or_raise()?;
     drop(there);
     if requires_grad {
         t.set_requires_grad(true).or_raise()?;

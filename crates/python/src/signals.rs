@@ -44,6 +44,7 @@ fn signal_exit(name: &str) -> PyResult<()> {
 fn signal_tensor(x: &Bound<'_, PyTensor>, name: &str) -> PyResult<PyTensor> {
     mark(x.py());
     let scope = signal::scope_of(name).or_raise()?;
+    signal::check_rank(scope, x.get().held().shape().len()).or_raise()?;
     x.get().held().laid_out(scope).or_raise().map(|t| x.get().like(t))
 }
 

@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use gt_engine::Buffer;
-use gt_ir::{Failure, Op, TensorId, Window};
+use gt_ir::{Failure, IdMap, Op, TensorId, Window};
 
-use crate::id_map::IdMap;
 use crate::inbox::Lost;
 use crate::table::TableState;
 

@@ -9,10 +9,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gt_ir::{Failure, Op, Payload, TensorId, Window};
+use gt_ir::{Failure, IdMap, Op, Payload, TensorId, Window};
 
 use crate::Oversupplied;
-use crate::id_map::IdMap;
 use crate::moved::{Departing, Supplied};
 
 /// What a payload that waits counts for at least: its entry. Else a peer could fill the memory with empty ones.

@@ -22,7 +22,6 @@ mod device;
 mod error;
 mod flight;
 mod handle;
-mod id_map;
 mod inbox;
 mod journal;
 mod launch;

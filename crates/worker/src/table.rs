@@ -15,12 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use gt_engine::{Buffer, Value};
-use gt_ir::{Failure, FailureKind, SiteId, TensorId, TensorType};
+use gt_ir::{Failure, FailureKind, IdMap, SiteId, TensorId, TensorType};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::ReadError;
 use crate::answers::{Answer, Left};
-use crate::id_map::IdMap;
 use crate::waits::{Awaited, Sleeper};
 
 /// One value.

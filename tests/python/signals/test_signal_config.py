@@ -223,6 +223,32 @@ def test_strict_configs(scope, message, write):
     assert "entered" in run(program, GT_CONFIG=path).stdout
 
 
+def test_strict_configs_refuse_tensors_with_too_few_dimensions(write):
+    path = write("columns: {shard: {axis: 1}}\nwhole: {replicated: true}")
+    program = """
+    import gt
+    def attempt(make):
+        try:
+            return list(make().shape)
+        except ValueError as e:
+            return str(e)
+    x = gt.ones(4)
+    with gt.signal.context("whole"):
+        print(attempt(lambda: gt.ones(4)))
+    with gt.signal.context("columns"):
+        print(attempt(lambda: gt.ones(4, 2)), attempt(lambda: (gt.ones(4, 2) * 2).sum()))
+        print(attempt(lambda: gt.randn(4)))
+        print(attempt(lambda: gt.tensor([1.0, 2.0])))
+    print(attempt(lambda: gt.signal.tensor(x, name="columns")))
+    """
+    allowed = run(program, GT_CONFIG=path).stdout.splitlines()
+    assert allowed == ["[4]", "[4, 2] []", "[4]", "[2]", "[4]"]
+    refused = run(program, GT_CONFIG=path, GT_STRICT_CONFIG=1).stdout.splitlines()
+    assert refused[:2] == allowed[:2]
+    for line in refused[2:]:
+        assert "'columns' cuts axis 1" in line.replace('"', "'") and "GT_STRICT_CONFIG" in line, line
+
+
 def test_everything_is_under_a_scope_with_auto_shard():
     program = """
     import gt

@@ -1,6 +1,7 @@
 """Sharded work on worker processes, and one of them killed in the middle of it."""
 
 import os
+import random
 import signal
 import time
 
@@ -70,3 +71,31 @@ def test_a_worker_killed_in_a_collective_is_an_error_soon(cluster: Cluster):
     os.kill(victim, signal.SIGKILL)
     printed = client.succeeded()
     assert "lost:" in printed and "goes on: 6.0 [True, True, True]" in printed, printed
+
+
+# How often a worker is killed, each time at another moment.
+KILLS = 20
+
+
+@pytest.mark.timeout(600)
+def test_workers_killed_at_any_moment_over_tcp(cluster: Cluster):
+    server = cluster.server()
+    moments = random.Random(5)
+
+    def worker():
+        return cluster.worker(server.port, "--listen", "127.0.0.1", "--threads", 1)
+
+    workers = [worker() for _ in range(4)]
+    for _ in range(KILLS):
+        cluster.wait_for_workers(server, 4)
+        # Without their sockets they are reached by their ports, by each other and by the client.
+        for socket in (cluster.directory / "gt").glob("*.sock"):
+            socket.unlink()
+        client = cluster.client(UNTIL_KILLED, server.address)
+        client.wait_for("training")
+        time.sleep(moments.uniform(0, 0.3))
+        victim = moments.randrange(4)
+        workers[victim].kill()
+        printed = client.succeeded()
+        assert "lost:" in printed and "goes on: 6.0 [True, True, True]" in printed, printed
+        workers[victim] = worker()

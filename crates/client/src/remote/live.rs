@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use gt_ir::ops::Fill;
-use gt_ir::{DType, Failure, FailureKind, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
+use gt_ir::{DType, Failure, FailureKind, IdMap, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
 
 /// How many lines a failure names.
 const NAMED: usize = 5;
@@ -11,9 +11,9 @@ const NAMED: usize = 5;
 /// The values that outlive their windows.
 #[derive(Default)]
 pub(super) struct Live {
-    sites: HashMap<TensorId, SiteId>,
+    sites: IdMap<SiteId>,
     /// Values that were lost, and why.
-    lost: HashMap<TensorId, usize>,
+    lost: IdMap<usize>,
     /// Lost values for which a worker has something else; see [`Live::stand_in`].
     stand_ins: HashSet<TensorId>,
     failures: Vec<Failure>,
@@ -51,34 +51,20 @@ impl Live {
 
     /// As [`Live::window`], and leaves in the window what can still run: for workers that do not know what was lost.
     pub fn spare(&mut self, window: &mut Window) {
-        if self.lost.is_empty() {
-            return self.window(window);
-        }
-        let mut places: Vec<Option<u32>> = Vec::with_capacity(window.instrs.len());
-        let mut kept = Vec::with_capacity(window.instrs.len());
-        for mut instr in std::mem::take(&mut window.instrs) {
-            if let Some(which) = self.loss_of(&instr) {
-                self.lost.extend(instr.outs.iter().map(|&id| (id, which)));
-                places.push(None);
-                continue;
-            }
-            self.replace_lost(&mut instr);
-            self.sites.extend(instr.outs.iter().map(|&id| (id, instr.site)));
-            places.push(Some(kept.len() as u32));
-            kept.push(instr);
-        }
-        window.instrs = kept;
-        keep_payloads(window, &places);
-        window.met.retain(|met| !self.lost.contains_key(&met.id));
-        window.frees.retain(|id| {
-            self.sites.remove(id);
-            self.lost.remove(id).is_none()
-        });
+        self.sift(window, |_, _, _| {});
     }
 
     /// As [`Live::window`], and puts something harmless in the place of what needs lost values: for workers that do not know what was
     /// lost, and have every value of a window named in turn.
     pub fn stand_in(&mut self, window: &mut Window) {
+        self.sift(window, |live, instr, kept| {
+            live.stand_ins.extend(instr.outs.iter().copied());
+            kept.extend(instr.outs.iter().map(|&id| nothing(id, instr.site)));
+        });
+    }
+
+    /// Takes out of a window what needs lost values; `instead` may put something in its place.
+    fn sift(&mut self, window: &mut Window, instead: impl Fn(&mut Live, &Instr, &mut Vec<Instr>)) {
         if self.lost.is_empty() {
             return self.window(window);
         }
@@ -87,9 +73,8 @@ impl Live {
         for mut instr in std::mem::take(&mut window.instrs) {
             if let Some(which) = self.loss_of(&instr) {
                 self.lost.extend(instr.outs.iter().map(|&id| (id, which)));
-                self.stand_ins.extend(instr.outs.iter().copied());
                 places.push(None);
-                kept.extend(instr.outs.iter().map(|&id| nothing(id, instr.site)));
+                instead(self, &instr, &mut kept);
                 continue;
             }
             self.replace_lost(&mut instr);

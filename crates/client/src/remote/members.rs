@@ -217,8 +217,8 @@ impl Members {
         self.note_links();
     }
 
-    /// Looks where the members live now, and tells them if that has changed.
-    pub(super) fn refresh(&mut self) {
+    /// Looks where the members live now, and tells them if that has changed; whether it has.
+    pub(super) fn refresh(&mut self) -> bool {
         self.grow();
         let mut changed = false;
         for member in &mut self.list {
@@ -231,5 +231,6 @@ impl Members {
         if changed {
             self.introduce();
         }
+        changed
     }
 }

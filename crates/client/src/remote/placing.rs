@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use gt_ir::{Bytes, Failure, FailureKind, Op, OpError, Payload, ScopeId, TensorId, Window};
 use gt_net::protocol::{StreamMessage, encode};
-use gt_plan::shard::{Layout, PlacedStep, PlacedWindow, Placer};
+use gt_plan::shard::{Layout, Placed, PlacedStep, PlacedWindow, Placer, Repeated};
 
 use super::encoder::longest_inside;
 use super::live::Live;
@@ -25,11 +25,11 @@ pub(super) struct Placing {
     pub(super) lent: HashMap<TensorId, u32>,
 }
 
-/// A payload, and the worker it is for.
+/// Payloads that travel apart, by worker, and how many bytes each worker takes in all.
+#[derive(Default)]
 struct Apart {
-    worker: u32,
-    id: TensorId,
-    bytes: Bytes,
+    apart: Vec<(u32, TensorId, Bytes)>,
+    len_bytes: HashMap<u32, u64>,
 }
 
 impl Placing {
@@ -44,7 +44,9 @@ impl Placing {
     /// Takes note of what has happened to the workers.
     pub(super) fn catch_up(&mut self) {
         for Loss { number, worker, reason } in self.members.losses() {
-            let mut gone = self.placer.lose(number);
+            let (mut gone, orphans) = self.placer.lose(number);
+            // Whoever comes in its place was told of none.
+            self.placer.forget_templates();
             if number == self.members.home() {
                 // What was there before the first signal, and was never placed.
                 gone.extend(self.live.values().into_iter().filter(|id| !self.placer.knows(*id)));
@@ -53,8 +55,13 @@ impl Placing {
             }
             let failure = self.live.lose_these(&gone, &worker, &reason);
             self.members.lose(number, &Failure { worker, ..failure });
+            if !orphans.frees.is_empty() {
+                self.dispatch(orphans);
+            }
         }
-        self.members.refresh();
+        if self.members.refresh() {
+            self.placer.forget_templates();
+        }
     }
 
     /// Places a window and sends it.
@@ -69,8 +76,9 @@ impl Placing {
         let layouts = self.layouts(&window);
         self.members.ensure(layouts.values().flatten().flat_map(|layout| layout.mesh.workers().iter().copied()));
         let layout = |scope: ScopeId| self.members.present(layouts.get(&scope)?.clone()?);
-        match self.placer.window(&window, &layout) {
-            Ok(placed) => self.dispatch(placed),
+        match self.placer.place_window(&window, &layout) {
+            Ok(Placed::Whole(placed)) => self.dispatch(placed),
+            Ok(Placed::Repeated(again)) => self.dispatch_again(again, &window.uploads),
             Err(error) => self.live.fail(outs(), refused(&error)),
         }
     }
@@ -85,56 +93,105 @@ impl Placing {
         layouts
     }
 
+    /// Sends an occurrence of a template to the workers that take part.
+    fn dispatch_again(&mut self, mut again: Repeated, payloads: &[Payload]) {
+        if let Some(before) = again.before.take() {
+            self.dispatch(before);
+        }
+        again.add_payloads(payloads);
+        let Repeated { bindings, uploads, .. } = &mut again;
+        let first = bindings.first.0;
+        let uploads = uploads.iter().map(|upload| Uploading {
+            at: upload.step,
+            id: TensorId(first + upload.defined),
+            worker: upload.worker,
+            len_bytes: upload.len_bytes,
+        });
+        let apart = self.take_apart(uploads.collect(), &mut bindings.uploads);
+        let mut bytes = Vec::new();
+        bindings.encode(&mut bytes);
+        let number = again.number;
+        let message = match &again.template {
+            Some(template) => {
+                let mut whole = Vec::with_capacity(64 + 96 * again.steps);
+                template.encode(&mut whole);
+                encode(&StreamMessage::DefinePlaced { number, template: &whole, bindings: &bytes })
+            }
+            None => encode(&StreamMessage::ReplayPlaced { number, bindings: &bytes }),
+        };
+        self.load(&again.workers, &message, again.steps, &apart);
+    }
+
     /// Sends a placed window to the workers that take part.
     pub(super) fn dispatch(&mut self, mut placed: PlacedWindow) {
-        let workers = placed.workers();
-        let mut payload_bytes: HashMap<u32, u64> = HashMap::new();
-        let apart = self.take_apart(&mut placed, &mut payload_bytes);
+        let uploads = uploads_of(&placed);
+        let apart = self.take_apart(uploads, &mut placed.uploads);
         let mut bytes = Vec::with_capacity(64 + 96 * placed.steps.len());
         placed.encode(&mut bytes);
         let message = encode(&StreamMessage::Placed { window: &bytes });
-        for number in workers {
+        self.load(&placed.workers(), &message, placed.steps.len(), &apart);
+    }
+
+    /// Puts a message into the streams of workers.
+    fn load(&self, workers: &[u32], message: &[u8], steps: usize, payloads: &Apart) {
+        for &number in workers {
             let Some(remote) = self.members.remote(number) else { continue };
-            let own: Vec<(TensorId, Bytes)> =
-                apart.iter().filter(|a| a.worker == number).map(|a| (a.id, a.bytes.clone())).collect();
+            let apart: Vec<(TensorId, Bytes)> = payloads
+                .apart
+                .iter()
+                .filter(|(worker, ..)| *worker == number)
+                .map(|(_, id, bytes)| (*id, bytes.clone()))
+                .collect();
             remote.load(&Load {
-                message: &message,
-                instrs: placed.steps.len().max(1) as u32,
-                payload_bytes: payload_bytes.get(&number).copied().unwrap_or(0),
-                apart: &own,
+                message,
+                instrs: steps.max(1) as u32,
+                payload_bytes: payloads.len_bytes.get(&number).copied().unwrap_or(0),
+                apart: &apart,
             });
         }
     }
 
     /// Takes large payloads out, and notes what else is to come.
-    fn take_apart(&mut self, placed: &mut PlacedWindow, payload_bytes: &mut HashMap<u32, u64>) -> Vec<Apart> {
-        let mut uploads: Vec<(usize, TensorId, u32)> = Vec::new();
-        for (at, step) in placed.steps.iter().enumerate() {
-            let PlacedStep::Run { instr, outs, .. } = step else { continue };
-            let Op::Upload(upload) = &instr.op else { continue };
-            let placement = outs.first().and_then(|&index| placed.placements.get(index as usize));
-            let (Some(&id), Some(placement)) = (instr.outs.first(), placement) else { continue };
-            let worker = placement.mesh.workers()[0];
-            *payload_bytes.entry(worker).or_default() += (upload.shape.numel() * upload.dtype.size()) as u64;
-            uploads.push((at, id, worker));
-        }
+    fn take_apart(&mut self, uploads: Vec<Uploading>, payloads: &mut Vec<Payload>) -> Apart {
+        let mut taken = Apart::default();
         if uploads.is_empty() {
-            return Vec::new();
+            return taken;
         }
-        let longest = longest_inside(&placed.uploads);
-        let mut apart = Vec::new();
-        for (at, id, worker) in uploads {
-            match placed.uploads.iter().position(|payload| payload.instr as usize == at) {
+        let longest = longest_inside(payloads);
+        for Uploading { at, id, worker, len_bytes } in uploads {
+            *taken.len_bytes.entry(worker).or_default() += len_bytes;
+            match payloads.iter().position(|payload| payload.instr == at) {
                 None => _ = self.lent.insert(id, worker),
-                Some(place) if placed.uploads[place].bytes.len() > longest => {
-                    let Payload { bytes, .. } = placed.uploads.remove(place);
-                    apart.push(Apart { worker, id, bytes });
+                Some(place) if payloads[place].bytes.len() > longest => {
+                    let Payload { bytes, .. } = payloads.remove(place);
+                    taken.apart.push((worker, id, bytes));
                 }
                 Some(_) => {}
             }
         }
-        apart
+        taken
     }
+}
+
+/// An upload of a placed window.
+struct Uploading {
+    /// Its step.
+    at: u32,
+    id: TensorId,
+    /// Who takes it.
+    worker: u32,
+    len_bytes: u64,
+}
+
+fn uploads_of(placed: &PlacedWindow) -> Vec<Uploading> {
+    let upload = |(at, step): (u32, &PlacedStep)| {
+        let PlacedStep::Run { instr, outs, .. } = step else { return None };
+        let Op::Upload(upload) = &instr.op else { return None };
+        let placement = placed.placements.get(*outs.first()? as usize)?;
+        let len_bytes = (upload.shape.numel() * upload.dtype.size()) as u64;
+        Some(Uploading { at, id: *instr.outs.first()?, worker: *placement.mesh.workers().first()?, len_bytes })
+    };
+    (0u32..).zip(&placed.steps).filter_map(upload).collect()
 }
 
 fn refused(error: &OpError) -> Failure {

@@ -33,6 +33,11 @@ impl Placing {
         self.shard.is_empty()
     }
 
+    /// The highest axis of tensors that it cuts.
+    pub fn last_axis(&self) -> Option<u8> {
+        self.shard.iter().filter_map(|shard| shard.axis).max()
+    }
+
     /// The mesh it is on a group with these workers.
     pub fn resolve(&self, group: &[String]) -> Resolved {
         let config = SignalConfig { shard: self.shard.clone(), workers: self.workers.clone(), ..Default::default() };

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::config::{self, ShardConfig, SignalConfig, WorkerName, Workers};
 use super::layout::{Placing, Resolved};
-use super::warning::warn_once;
+use super::warning::{is_strict, warn_once};
 use crate::error::{Error, Result};
 use crate::lane;
 use crate::session::session;
@@ -206,6 +206,24 @@ fn scope_for(signal: &str, backward: Option<&str>) -> Result<(Option<ScopeId>, b
     }
     start_using()?;
     Ok((Some(id), config.compile))
+}
+
+/// Under `GT_STRICT_CONFIG`, fails where a tensor that is created under a scope has too few dimensions to be cut as it says: else
+/// such a one is whole on each worker.
+///
+/// # Errors
+/// Just then.
+pub fn check_rank(scope: ScopeId, rank: usize) -> Result<()> {
+    if !is_strict() || is_automatic(scope) {
+        return Ok(());
+    }
+    let meaning = with_table(|table| table.get(scope).map(|s| (s.meaning.name.clone(), s.meaning.placing.last_axis())));
+    match meaning {
+        Some((name, Some(axis))) if axis as usize >= rank => Err(Error::Value(format!(
+            "signal {name:?} cuts axis {axis}, and a tensor of {rank} dimensions has no such axis (GT_STRICT_CONFIG=1)"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The scope that a signal stands for now; the one around it if it says nothing.

@@ -253,7 +253,11 @@ impl Fake {
             }
             StreamMessage::Trim {} => {}
             // It is one worker, and nobody told it of others.
-            other @ (StreamMessage::Peers { .. } | StreamMessage::Placed { .. } | StreamMessage::Abandon { .. }) => {
+            other @ (StreamMessage::Peers { .. }
+            | StreamMessage::Placed { .. }
+            | StreamMessage::DefinePlaced { .. }
+            | StreamMessage::ReplayPlaced { .. }
+            | StreamMessage::Abandon { .. }) => {
                 panic!("{other:?}")
             }
         }

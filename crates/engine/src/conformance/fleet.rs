@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use std::sync::Arc;
 
+use gt_ir::codec::Reader;
 use gt_ir::{HostTensor, TensorId, Window};
-use gt_plan::shard::{LocalStep, Lowerer, PlacedWindow};
+use gt_plan::shard::{LocalStep, Lowerer, Placed, PlacedBindings, PlacedTemplate, PlacedWindow};
 use gt_plan::{Canonicalizer, Immediates, PlanOptions, build};
 
 use super::{Built, run_plan};
@@ -83,12 +84,44 @@ impl<E: Engine> Fleet<E> {
     pub fn run(&mut self, window: &PlacedWindow) {
         let mut bytes = Vec::new();
         window.encode(&mut bytes);
-        let decoded = PlacedWindow::decode(&mut gt_ir::codec::Reader::new(&bytes)).expect("a window that reads back");
+        let decoded = PlacedWindow::decode(&mut Reader::new(&bytes)).expect("a window that reads back");
         assert_eq!(&decoded, window);
         for worker in decoded.workers() {
             let worker = &mut self.workers[worker as usize];
             worker.steps.extend(worker.lowerer.window(&decoded).expect("a window that makes sense"));
         }
+        self.settle();
+    }
+
+    /// The same for a window that may have come before.
+    pub fn run_placed(&mut self, placed: &Placed) {
+        let again = match placed {
+            Placed::Whole(window) => return self.run(window),
+            Placed::Repeated(again) => again,
+        };
+        if let Some(before) = &again.before {
+            self.run(before);
+        }
+        let mut bytes = Vec::new();
+        again.bindings.encode(&mut bytes);
+        let bindings = PlacedBindings::decode(&mut Reader::new(&bytes)).expect("bindings that read back");
+        assert_eq!(bindings, again.bindings);
+        let template = again.template.as_ref().map(|template| {
+            let mut bytes = Vec::new();
+            template.encode(&mut bytes);
+            PlacedTemplate::decode(&mut Reader::new(&bytes)).expect("a template that reads back")
+        });
+        for &worker in again.workers.iter() {
+            let worker = &mut self.workers[worker as usize];
+            if let Some(template) = &template {
+                worker.lowerer.define(again.number, template.clone()).expect("a template that makes sense");
+            }
+            worker.steps.extend(worker.lowerer.replay(again.number, &bindings).expect("bindings that fit"));
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
         loop {
             let mut moved = false;
             for index in 0..self.workers.len() {

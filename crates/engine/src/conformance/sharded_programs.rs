@@ -18,10 +18,10 @@ use crate::engine::Engine;
 use crate::evaluate;
 
 /// A program as it is recorded, and what each value is.
-struct Program {
-    random: SplitMix,
-    instrs: Vec<Instr>,
-    uploads: Vec<Payload>,
+pub(super) struct Program {
+    pub(super) random: SplitMix,
+    pub(super) instrs: Vec<Instr>,
+    pub(super) uploads: Vec<Payload>,
     values: Vec<(TensorId, HostTensor)>,
     next: u64,
     scopes: u64,
@@ -273,7 +273,7 @@ fn layouts(random: &mut SplitMix, workers: u32) -> Vec<Option<Layout>> {
     all
 }
 
-fn close(have: &HostTensor, want: &HostTensor) -> bool {
+pub(super) fn close(have: &HostTensor, want: &HostTensor) -> bool {
     if have.ty != want.ty {
         return false;
     }
@@ -289,7 +289,8 @@ fn close(have: &HostTensor, want: &HostTensor) -> bool {
         .all(|(a, b)| (a - b).abs() <= 1e-5 * scale || a == &b || a.is_nan() && b.is_nan())
 }
 
-fn check<E: Engine>(make: &impl Fn() -> E, seed: u64, length: usize) {
+/// A random program, what its scopes mean, and the number of workers.
+pub(super) fn program(seed: u64, length: usize) -> (Program, Vec<Option<Layout>>, u32) {
     let mut random = SplitMix::new(seed);
     let workers = 1 + random.below(5) as u32;
     let layouts = layouts(&mut random, workers);
@@ -299,6 +300,11 @@ fn check<E: Engine>(make: &impl Fn() -> E, seed: u64, length: usize) {
     while program.instrs.len() < length {
         program.step();
     }
+    (program, layouts, workers)
+}
+
+fn check<E: Engine>(make: &impl Fn() -> E, seed: u64, length: usize) {
+    let (mut program, layouts, workers) = program(seed, length);
     let home = program.random.below(workers as u64) as u32;
     let (mut fleet, mut placer) = (Fleet::new(workers, make), Placer::new(home));
     let (fusion, compiled) = *program.random.pick(&[(true, true), (true, false), (false, false)]);

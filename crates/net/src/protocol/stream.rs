@@ -92,5 +92,21 @@ messages! {
             /// What becomes of the values.
             failure: Failure,
         },
+        /// A window for several workers that has come before: its template, and this occurrence.
+        12 => DefinePlaced {
+            /// The template's number, higher than all before it.
+            number: u64,
+            /// Its binary form.
+            template: &'a [u8],
+            /// Names and numbers. Uploads without a payload are on their way.
+            bindings: &'a [u8],
+        },
+        /// Another occurrence of a window for several workers.
+        13 => ReplayPlaced {
+            /// The template's number.
+            number: u64,
+            /// As of [`StreamMessage::DefinePlaced`].
+            bindings: &'a [u8],
+        },
     }
 }

@@ -10,8 +10,9 @@ use gt_ir::ops::ReduceKind;
 use gt_ir::shard::bounds;
 use gt_ir::{Emit, OpError, TensorType, Val};
 
-use super::convert::{Tags, all_reduced, flat, flat_slice, own_parts, pack, reduce};
-use super::lower::Draft;
+use super::convert::{Tags, all_reduced, flat, flat_slice, own_parts, pack, reduce, travel};
+use super::draft::Draft;
+use super::exchange;
 use super::{Conversion, Phase, Placement};
 
 /// What a worker is in a reduction along one axis of a mesh.
@@ -42,7 +43,7 @@ impl Share<'_> {
 }
 
 /// Pieces of at least so many bytes travel by themselves, as they lie; smaller ones are put behind one another first.
-const ALONE_BYTES: usize = 64 << 10;
+pub(super) const ALONE_BYTES: usize = 64 << 10;
 
 /// A stretch of a value, counted in elements.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +110,7 @@ pub(super) fn all_reduce(
     end(draft, values, &flight, own, tags)
 }
 
-/// One phase of it.
+/// One phase of it, or of a conversion of another kind.
 pub(super) fn phase(
     draft: &mut Draft<'_>,
     values: &[Conversion],
@@ -118,14 +119,8 @@ pub(super) fn phase(
 ) -> Result<(), OpError> {
     let wrong = || OpError::malformed("a reduction that cannot be taken apart");
     let one = values.first().ok_or_else(wrong)?;
-    let (from, to) = (draft.placement(one.lies)?.clone(), draft.placement(one.wanted)?.clone());
-    for value in values {
-        if (value.lies, value.wanted, value.ty.dtype) != (one.lies, one.wanted, one.ty.dtype) {
-            return Err(wrong());
-        }
-        super::lower::fits(&from, &value.ty)?;
-    }
-    let (axis, kind) = all_reduced(&from, &to).ok_or_else(wrong)?;
+    let (from, to) = travel(draft, one, values)?;
+    let Some((axis, kind)) = all_reduced(&from, &to) else { return exchange::phase(draft, values, first, phase) };
     let Some(rank) = from.mesh.rank(draft.worker) else { return Ok(()) };
     let own = Share { placement: &from, axis, kind, rank };
     let tags = Tags::new(first, &from, &to);

@@ -1,9 +1,7 @@
 //! Where an instruction runs, by which strategy, and what that needs.
 
-use std::collections::HashMap;
-
 use gt_ir::ops::Upload;
-use gt_ir::{Instr, Op, OpError, Payload, TensorId, TensorType};
+use gt_ir::{IdMap, Instr, Op, OpError, Payload, TensorId, TensorType};
 use smallvec::SmallVec;
 
 use super::choose::{Candidate, choose};
@@ -245,7 +243,7 @@ impl Placer {
         let Some(expansion) = crate::expand(&instr.op, types, &instr.scalars).transpose()? else {
             return Err(OpError::malformed(format!("{} has no expansion", instr.op.display_name())));
         };
-        let mut names: HashMap<TensorId, TensorId> = HashMap::new();
+        let mut names: IdMap<TensorId> = IdMap::default();
         names.extend(expansion.inputs.iter().copied().zip(instr.ins.iter().copied()));
         names.extend(expansion.outs.iter().copied().zip(instr.outs.iter().copied()));
         let mut passing = Vec::new();
@@ -297,13 +295,21 @@ impl Placer {
         for (mesh, members) in meshes {
             let all: Vec<TensorId> = members.iter().flat_map(|&k| each(&instr.ins, k)).collect();
             self.pull(draft, instr, &all, &mesh, layout)?;
+            let in_parts = match &instr.op {
+                Op::Update(_) => self.steps_in_parts(&instr.ins, tensors, &members, &mesh)?,
+                _ => Vec::new(),
+            };
             let mut ins: Vec<Vec<(TensorId, Placement)>> = Vec::new();
             let mut outs: Vec<Vec<(TensorType, Placement)>> = Vec::new();
             for &k in &members {
                 let ids = each(&instr.ins, k);
                 let types = self.types(&ids)?;
                 let made = instr.op.primitive().infer(&types)?;
-                let best = self.best(&instr.op, &ids, &mesh, &types, &made)?;
+                let part = in_parts.iter().find(|part| part.tensor == k);
+                let best = match part {
+                    Some(part) => part.candidate(ids.len(), made.len()),
+                    None => self.best(&instr.op, &ids, &mesh, &types, &made)?,
+                };
                 ins.push(ids.iter().copied().zip(best.ins.iter().cloned()).collect());
                 let placement = |(ty, splits)| (ty, Placement { mesh: mesh.clone(), splits });
                 outs.push(made.into_iter().zip(best.outs).map(placement).collect());
@@ -323,6 +329,8 @@ impl Placer {
                 ..instr.clone()
             };
             self.run(draft, &part, &placed, &made);
+            let back = in_parts.into_iter().map(|part| (instr.outs[part.tensor], part.whole)).collect();
+            self.convert(draft, instr, back)?;
         }
         Ok(())
     }

@@ -15,7 +15,8 @@ use gt_ir::shard::{Region, Split, bounds};
 use gt_ir::{Emit, OpError, Shape, Steps, TensorId, TensorType, Val};
 
 use super::all_reduce::{Share, all_reduce};
-use super::lower::{Draft, fits};
+use super::draft::{Draft, fits};
+use super::exchange::{self, Way};
 use super::{Conversion, Placement};
 
 /// Sums below so many bytes are made in one round: everybody gets everything.
@@ -51,12 +52,12 @@ pub(super) fn sent_by(from: &Placement, to: &Placement, types: &[TensorType]) ->
 
 /// What one worker contributes to another's region.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Piece {
+pub(super) struct Piece {
     /// Of the value of this place in the list.
-    value: usize,
-    region: Region,
+    pub(super) value: usize,
+    pub(super) region: Region,
     /// Who sends it, by rank where it lies.
-    holder: usize,
+    pub(super) holder: usize,
 }
 
 /// Names for what travels: one for each round and pair of workers.
@@ -144,9 +145,19 @@ pub(super) fn all_reduced(from: &Placement, to: &Placement) -> Option<(usize, Re
     }
 }
 
-/// Makes the worker's part of some conversions.
-pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: TensorId) -> Result<(), OpError> {
-    let Some(one) = values.first() else { return Ok(()) };
+/// Whether addends become sums of which everybody has a part.
+pub(super) fn reduce_scattered(from: &Placement, to: &Placement) -> bool {
+    let mut changed = from.splits.iter().zip(&to.splits).filter(|(a, b)| a != b);
+    let one = matches!(changed.next(), Some((Split::Partial(_), Split::Shard { .. })));
+    from.mesh == to.mesh && one && changed.next().is_none()
+}
+
+/// Where conversions that travel together begin and end.
+pub(super) fn travel(
+    draft: &Draft<'_>,
+    one: &Conversion,
+    values: &[Conversion],
+) -> Result<(Placement, Placement), OpError> {
     let (from, to) = (draft.placement(one.lies)?.clone(), draft.placement(one.wanted)?.clone());
     for value in values {
         if (value.lies, value.wanted, value.ty.dtype) != (one.lies, one.wanted, one.ty.dtype) {
@@ -155,6 +166,13 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
         fits(&from, &value.ty)?;
         fits(&to, &value.ty)?;
     }
+    Ok((from, to))
+}
+
+/// Makes the worker's part of some conversions.
+pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: TensorId) -> Result<(), OpError> {
+    let Some(one) = values.first() else { return Ok(()) };
+    let (from, to) = travel(draft, one, values)?;
     let (source, target) = (from.mesh.rank(draft.worker), to.mesh.rank(draft.worker));
     if source.is_none() && target.is_none() {
         return Ok(());
@@ -163,7 +181,6 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
         return add_in(draft, values, &from, &to);
     }
     let tags = Tags::new(first, &from, &to);
-    let types: Vec<TensorType> = values.iter().map(|v| v.ty).collect();
     if let (Some((axis, kind)), Some(rank)) = (all_reduced(&from, &to), source) {
         let numel: usize = values.iter().map(|v| from.region(&v.ty.shape, rank).size.numel()).sum();
         if numel * one.ty.dtype.size() >= TWO_ROUNDS_BYTES && from.mesh.extents()[axis] > 1 {
@@ -171,77 +188,13 @@ pub(super) fn convert(draft: &mut Draft<'_>, values: &[Conversion], first: Tenso
             return all_reduce(draft, values, &own, &tags);
         }
     }
-    let mine = source.map(|rank| own_parts(draft, values, &from, rank)).transpose()?.unwrap_or_default();
-    // What others need of it, a message for each of them.
-    let mut sends = Vec::new();
-    if source.is_some() {
-        for (rank, &worker) in to.mesh.workers().iter().enumerate() {
-            if worker == draft.worker {
-                continue;
-            }
-            let pieces = pieces(&types, &from, &to, rank);
-            let wanted = pieces.iter().filter(|p| Some(p.holder) == source);
-            let cut = wanted.map(|p| cut(draft, &mine[p.value], &p.region)).collect::<Result<Vec<_>, _>>()?;
-            if !cut.is_empty() {
-                let packed = pack(draft, &cut)?;
-                sends.push((packed, tags.name(0, draft.worker, worker), worker));
-            }
-        }
-    }
-    // What it needs of others, in the order they pack it.
-    let needed = target.map_or_else(Vec::new, |rank| pieces(&types, &from, &to, rank));
-    let others: Vec<u32> = {
-        let mut ranks: Vec<usize> = needed.iter().map(|p| p.holder).filter(|&h| Some(h) != source).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        ranks.into_iter().map(|rank| from.mesh.workers()[rank]).collect()
-    };
-    let holder = |p: &Piece| from.mesh.workers()[p.holder];
-    let receives: Vec<_> = others
-        .iter()
-        .map(|&worker| {
-            let numel = needed.iter().filter(|p| holder(p) == worker).map(|p| p.region.size.numel()).sum();
-            (tags.name(0, worker, draft.worker), TensorType::new(one.ty.dtype, &[numel]), worker)
-        })
-        .collect();
-    let received = draft.exchange(&sends, &receives);
-    let Some(rank) = target else { return Ok(()) };
-    let mut arrived: Vec<Option<Val>> = vec![None; needed.len()];
-    for (&worker, &packed) in others.iter().zip(&received) {
-        let mut at = 0;
-        for (k, piece) in needed.iter().enumerate().filter(|(_, p)| holder(p) == worker) {
-            let flat = flat_slice(draft, packed, at, piece.region.size.numel())?;
-            arrived[k] = Some((draft as &mut dyn Emit).reshape(flat, piece.region.size)?);
-            at += piece.region.size.numel();
-        }
-    }
-    for (index, value) in values.iter().enumerate() {
-        let want = to.region(&value.ty.shape, rank);
-        let mut whole: Vec<(Region, Val)> = Vec::new();
-        for (k, piece) in needed.iter().enumerate().filter(|(_, p)| p.value == index) {
-            let val = match arrived[k] {
-                Some(val) => val,
-                None => cut(draft, &mine[index], &piece.region)?,
-            };
-            match whole.last_mut() {
-                // CONVERT-1: the addends of one region follow one another.
-                Some((region, sum)) if *region == piece.region && from.is_partial() => {
-                    *sum = reduce(draft, kind_of(&from), *sum, val)?;
-                }
-                _ => whole.push((piece.region, val)),
-            }
-        }
-        let made = match whole.is_empty() {
-            true => (draft as &mut dyn Emit).fill(value.ty.with_shape(want.size), 0.0)?,
-            false => assemble(draft, whole, 0)?,
-        };
-        draft.give(value.to, made)?;
-    }
-    Ok(())
+    let way = Way { from: &from, to: &to, tags: &tags };
+    exchange::send(draft, values, &way)?;
+    exchange::receive(draft, values, &way)
 }
 
 /// What reduces a partial placement; along several axes it is one kind.
-fn kind_of(placement: &Placement) -> ReduceKind {
+pub(super) fn kind_of(placement: &Placement) -> ReduceKind {
     let mut kinds =
         placement.splits.iter().filter_map(|s| if let Split::Partial(kind) = s { Some(*kind) } else { None });
     kinds.next().unwrap_or(ReduceKind::Sum)
@@ -275,7 +228,7 @@ pub(super) fn own_parts(
 }
 
 /// Who gives what to the region that `rank` wants: by value, region and addend.
-fn pieces(types: &[TensorType], from: &Placement, to: &Placement, rank: usize) -> Vec<Piece> {
+pub(super) fn pieces(types: &[TensorType], from: &Placement, to: &Placement, rank: usize) -> Vec<Piece> {
     let me = to.mesh.workers()[rank];
     let mut out = Vec::new();
     for (value, ty) in types.iter().enumerate() {
@@ -325,7 +278,7 @@ fn addend(from: &Placement, rank: usize) -> usize {
 }
 
 /// A region of what the worker has.
-fn cut(draft: &mut Draft<'_>, (have, val): &(Region, Val), region: &Region) -> Result<Val, OpError> {
+pub(super) fn cut(draft: &mut Draft<'_>, (have, val): &(Region, Val), region: &Region) -> Result<Val, OpError> {
     if have == region {
         return Ok(*val);
     }
@@ -355,7 +308,7 @@ pub(super) fn pack(draft: &mut Draft<'_>, vals: &[Val]) -> Result<Val, OpError> 
 }
 
 /// Pieces of a grid as one value.
-fn assemble(draft: &mut Draft<'_>, mut pieces: Vec<(Region, Val)>, axis: usize) -> Result<Val, OpError> {
+pub(super) fn assemble(draft: &mut Draft<'_>, mut pieces: Vec<(Region, Val)>, axis: usize) -> Result<Val, OpError> {
     if let [(_, one)] = pieces[..] {
         return Ok(one);
     }

@@ -90,7 +90,7 @@ impl Placement {
     /// What a rank has of a tensor of this shape.
     pub fn region(&self, shape: &Shape, rank: usize) -> Region {
         let mut region = Region::whole(shape);
-        for (axis, &split) in self.splits.iter().enumerate() {
+        for (axis, &split) in self.splits.iter().enumerate().filter(|(_, split)| matches!(split, Split::Shard { .. })) {
             let count = self.mesh.extents[axis] as usize;
             region = region.part(split, count, self.mesh.coordinate(rank, axis));
         }

@@ -5,26 +5,17 @@
 
 use std::collections::HashMap;
 
-use gt_ir::{Op, TensorId};
+use gt_ir::{IdMap, Op, SiteId, TensorId};
 
-use super::convert::{Tags, all_reduced};
-use super::{Conversion, Phase, PlacedStep, PlacedWindow};
+use super::convert::{Tags, all_reduced, reduce_scattered};
+use super::{Conversion, Phase, PlacedStep, PlacedWindow, Placement};
 
 /// Bytes that travel together, at least: messages cost something too.
 const BUCKET_BYTES: usize = 1 << 20;
 
 /// Takes large sums of a window apart. `fresh` gives as many names as it is asked for.
 pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> TensorId) {
-    let is_large = |values: &[Conversion]| values.iter().map(|v| v.ty.bytes()).sum::<usize>() >= 2 * BUCKET_BYTES;
-    let splittable = |step: &PlacedStep| match step {
-        PlacedStep::Convert { values, .. } if is_large(values) => {
-            let (from, to) =
-                (&window.placements[values[0].lies as usize], &window.placements[values[0].wanted as usize]);
-            all_reduced(from, to).is_some() && from.mesh.count() > 1
-        }
-        _ => false,
-    };
-    if !window.steps.iter().any(splittable) {
+    if !window.steps.iter().any(|step| is_splittable(window, step)) {
         return;
     }
     let made = makers(&window.steps);
@@ -32,47 +23,51 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
     let mut before: Vec<PlacedStep> = Vec::new();
     let mut behind: Vec<Vec<PlacedStep>> = vec![Vec::new(); window.steps.len()];
     let mut instead: HashMap<usize, Vec<PlacedStep>> = HashMap::new();
-    for (at, step) in window.steps.iter().enumerate().filter(|(_, step)| splittable(step)) {
+    for (at, step) in window.steps.iter().enumerate().filter(|(_, step)| is_splittable(window, step)) {
         let PlacedStep::Convert { values, site, .. } = step else { continue };
         let buckets = buckets(values, &made);
         if buckets.len() < 2 {
             continue;
         }
-        let (from, to) = (&window.placements[values[0].lies as usize], &window.placements[values[0].wanted as usize]);
-        let part = |phase, values: &[Conversion], first| PlacedStep::Reduce {
-            phase,
-            values: values.to_vec(),
-            first,
-            site: *site,
-        };
-        let firsts: Vec<TensorId> =
-            buckets.iter().map(|(_, values)| fresh(Tags::count(from, to, values.len()))).collect();
-        for (k, (ready, values)) in buckets.iter().enumerate() {
-            let place = ready.map_or(&mut before, |at| &mut behind[at]);
-            place.push(part(Phase::Begin, values, firsts[k]));
-            if k > 0 {
-                place.push(part(Phase::Middle, &buckets[k - 1].1, firsts[k - 1]));
+        let (from, to) = travel(window, values);
+        let is_given_to_all = all_reduced(from, to).is_some();
+        let lots: Vec<Lot> = buckets
+            .into_iter()
+            .map(|(ready, values)| {
+                let first = fresh(Tags::count(from, to, values.len()));
+                Lot { ready, values, first, site: *site }
+            })
+            .collect();
+        for (k, lot) in lots.iter().enumerate() {
+            let place = lot.ready.map_or(&mut before, |at| &mut behind[at]);
+            place.push(lot.part(Phase::Begin));
+            if is_given_to_all && k > 0 {
+                place.push(lots[k - 1].part(Phase::Middle));
             }
         }
         // What is there already ends first, and its step is taken, while the last addends travel.
-        let mut steps = match window.steps.get(at + 1) {
-            Some(next) => updates(next, &buckets),
-            None => Vec::new(),
-        };
-        let is_split = !steps.is_empty();
-        steps.resize(buckets.len(), None);
-        let last = buckets.len() - 1;
+        let is_small = |step: &PlacedStep| matches!(step, PlacedStep::Convert { .. }) && !is_splittable(window, step);
+        let next = (at + 1..window.steps.len()).find(|&next| !is_small(&window.steps[next]));
+        let mut steps = next.map_or_else(Vec::new, |next| updates(&window.steps[next], &lots));
+        let update = next.filter(|_| !steps.is_empty());
+        steps.resize(lots.len(), None);
+        // What each worker has made for itself leaves as soon as it is there.
+        let given = update.map_or_else(Vec::new, |update| given_back(window, update + 1, &steps, fresh));
+        let last = lots.len() - 1;
         let mut ends = Vec::new();
-        for (k, (step, ((_, values), &first))) in steps.into_iter().zip(buckets.iter().zip(&firsts)).enumerate() {
-            if k == last / 2 {
-                ends.push(part(Phase::Middle, &buckets[last].1, firsts[last]));
+        for (k, (step, lot)) in steps.into_iter().zip(&lots).enumerate() {
+            if is_given_to_all && k == last / 2 {
+                ends.push(lots[last].part(Phase::Middle));
             }
-            ends.push(part(Phase::End, values, first));
+            ends.push(lot.part(Phase::End));
             ends.extend(step);
+            ends.extend(given.iter().filter(|lot| lot.ready == Some(k)).map(|lot| lot.part(Phase::Begin)));
         }
-        instead.insert(at, ends);
-        if is_split {
-            instead.insert(at + 1, Vec::new());
+        ends.extend(given.iter().map(|lot| lot.part(Phase::End)));
+        instead.insert(at, Vec::new());
+        instead.insert(update.unwrap_or(at), ends);
+        if let (Some(update), false) = (update, given.is_empty()) {
+            instead.insert(update + 1, Vec::new());
         }
     }
     let mut moved = HashMap::new();
@@ -91,19 +86,72 @@ pub(super) fn overlap(window: &mut PlacedWindow, fresh: &mut dyn FnMut(u64) -> T
     }
 }
 
+/// Conversions that travel together.
+struct Lot {
+    /// After which step they can begin.
+    ready: Option<usize>,
+    values: Vec<Conversion>,
+    first: TensorId,
+    site: SiteId,
+}
+
+impl Lot {
+    fn part(&self, phase: Phase) -> PlacedStep {
+        PlacedStep::Reduce { phase, values: self.values.clone(), first: self.first, site: self.site }
+    }
+}
+
+fn travel<'a>(window: &'a PlacedWindow, values: &[Conversion]) -> (&'a Placement, &'a Placement) {
+    (&window.placements[values[0].lies as usize], &window.placements[values[0].wanted as usize])
+}
+
+/// Whether a step is a large sum, for all or in parts.
+fn is_splittable(window: &PlacedWindow, step: &PlacedStep) -> bool {
+    let PlacedStep::Convert { values, .. } = step else { return false };
+    if values.iter().map(|v| v.ty.bytes()).sum::<usize>() < 2 * BUCKET_BYTES {
+        return false;
+    }
+    let (from, to) = travel(window, values);
+    let is_sum = all_reduced(from, to).is_some() || reduce_scattered(from, to);
+    is_sum && from.mesh.count() > 1
+}
+
+/// What the parts of an update have made in parts and everybody gets, by the part after which it can leave; nothing if that is
+/// not what the step is.
+fn given_back(
+    window: &PlacedWindow,
+    at: usize,
+    updates: &[Option<PlacedStep>],
+    fresh: &mut dyn FnMut(u64) -> TensorId,
+) -> Vec<Lot> {
+    let Some(PlacedStep::Convert { values, site, .. }) = window.steps.get(at) else { return Vec::new() };
+    let (from, to) = travel(window, values);
+    let mut lots = Vec::new();
+    for (k, update) in updates.iter().enumerate() {
+        let Some(PlacedStep::Run { instr, .. }) = update else { continue };
+        let own: Vec<Conversion> = values.iter().filter(|v| instr.outs.contains(&v.from)).cloned().collect();
+        if !own.is_empty() {
+            let first = fresh(Tags::count(from, to, own.len()));
+            lots.push(Lot { ready: Some(k), values: own, first, site: *site });
+        }
+    }
+    let is_all = lots.iter().map(|lot| lot.values.len()).sum::<usize>() == values.len();
+    if is_all && !to.is_partial() { lots } else { Vec::new() }
+}
+
 /// A step of an optimizer in as many parts as there are lots of gradients; nothing if that is not what it is. What it makes
 /// is written by another instruction, all at once, so nobody sees the parts.
-fn updates(step: &PlacedStep, buckets: &[(Option<usize>, Vec<Conversion>)]) -> Vec<Option<PlacedStep>> {
+fn updates(step: &PlacedStep, lots: &[Lot]) -> Vec<Option<PlacedStep>> {
     let PlacedStep::Run { instr, ins, outs } = step else { return Vec::new() };
     let Op::Update(op) = &instr.op else { return Vec::new() };
     let Some(tensors) = op.tensors(instr.ins.len()) else { return Vec::new() };
-    let bucket_of = |tensor: usize| {
+    let lot_of = |tensor: usize| {
         let gradient = instr.ins[tensors + tensor];
-        buckets.iter().position(|(_, values)| values.iter().any(|v| v.to == gradient)).unwrap_or(0)
+        lots.iter().position(|lot| lot.values.iter().any(|v| v.to == gradient)).unwrap_or(0)
     };
-    let buckets_of: Vec<usize> = (0..tensors).map(bucket_of).collect();
-    let part = |bucket: usize| {
-        let is_in = |place: usize| buckets_of[place % tensors] == bucket;
+    let lots_of: Vec<usize> = (0..tensors).map(lot_of).collect();
+    let part = |lot: usize| {
+        let is_in = |place: usize| lots_of[place % tensors] == lot;
         if !(0..tensors).any(is_in) {
             return None;
         }
@@ -114,12 +162,12 @@ fn updates(step: &PlacedStep, buckets: &[(Option<usize>, Vec<Conversion>)]) -> V
         let outs = outs.iter().enumerate().filter(|(k, _)| is_in(*k)).map(|(_, &index)| index).collect();
         Some(PlacedStep::Run { instr: part, ins, outs })
     };
-    (0..buckets.len()).map(part).collect()
+    (0..lots.len()).map(part).collect()
 }
 
 /// Which step makes each value.
-fn makers(steps: &[PlacedStep]) -> HashMap<TensorId, usize> {
-    let mut made = HashMap::new();
+fn makers(steps: &[PlacedStep]) -> IdMap<usize> {
+    let mut made = IdMap::default();
     for (at, step) in steps.iter().enumerate() {
         match step {
             PlacedStep::Run { instr, .. } => made.extend(instr.outs.iter().map(|&id| (id, at))),
@@ -132,7 +180,7 @@ fn makers(steps: &[PlacedStep]) -> HashMap<TensorId, usize> {
 }
 
 /// Values in the order they are made, in lots that are worth a message: with the step after which each is there.
-fn buckets(values: &[Conversion], made: &HashMap<TensorId, usize>) -> Vec<(Option<usize>, Vec<Conversion>)> {
+fn buckets(values: &[Conversion], made: &IdMap<usize>) -> Vec<(Option<usize>, Vec<Conversion>)> {
     let mut order: Vec<(Option<usize>, &Conversion)> = values.iter().map(|v| (made.get(&v.from).copied(), v)).collect();
     order.sort_by_key(|(at, _)| *at);
     let mut buckets: Vec<(Option<usize>, Vec<Conversion>)> = Vec::new();

@@ -11,18 +11,21 @@
 //! PLACE-5: a reshape to the shape there is, under a scope, lies as what is created there: that is how one tensor is put
 //! somewhere.
 //! PLACE-6: decisions depend on the stream alone, never on time or the order of a hash map.
+//! PLACE-7: a large step of an optimizer whose gradients are still to be summed is taken in parts: each worker sums its part of
+//! the gradients, takes the step for that part, and gives the new parameters to the others. States stay in parts.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use gt_ir::shard::Split;
-use gt_ir::{Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
+use gt_ir::{IdMap, Instr, Met, OpError, Outs, ScopeId, TensorId, TensorType, Window};
 use smallvec::SmallVec;
 
 use super::overlap::overlap;
+use super::repeat::Repeats;
 use super::{Mesh, PlacedWindow, Placement, PlacementIndex, Report, Traffic};
 
 /// The lane of names that a placer makes.
-pub(super) const LANE: u16 = u16::MAX - 1;
+pub(super) const LANE: u16 = super::template::PLACED;
 
 /// What a signal says about what happens inside.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,36 +80,45 @@ pub(super) struct Known {
     pub(super) origin: Option<Box<Instr>>,
 }
 
+fn first_of(window: &Window) -> u64 {
+    window.instrs.first().and_then(|i| i.outs.first()).map_or(u64::MAX, |id| id.0)
+}
+
 /// Places a session's windows.
 pub struct Placer {
     pub(super) home: u32,
-    pub(super) values: HashMap<TensorId, Known>,
+    pub(super) values: IdMap<Known>,
     /// Values that went with a worker, and what was made of them.
     pub(super) lost: BTreeSet<TensorId>,
     pub(super) next: u64,
     pub(super) traffic: Traffic,
     pub(super) report: Option<Box<Report>>,
+    pub(super) repeats: Repeats,
 }
 
 /// A window being placed.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) out: PlacedWindow,
-    index: HashMap<Placement, PlacementIndex>,
     /// What the window makes that is state by the time it is used.
     pub(super) states: BTreeSet<TensorId>,
 }
 
 impl Draft {
     pub(super) fn index(&mut self, placement: &Placement) -> PlacementIndex {
-        if let Some(&index) = self.index.get(placement) {
-            return index;
-        }
-        let index = self.out.placements.len() as PlacementIndex;
-        self.out.placements.push(placement.clone());
-        self.index.insert(placement.clone(), index);
-        index
+        index(&mut self.out.placements, placement)
     }
+}
+
+/// The place of a placement in a list, at its end if it is new.
+pub(super) fn index(known: &mut Vec<Placement>, placement: &Placement) -> PlacementIndex {
+    // There are few, and most instructions lie as the one before: looking is quicker than hashing.
+    let found = known.iter().rposition(|other| other == placement);
+    let at = found.unwrap_or_else(|| {
+        known.push(placement.clone());
+        known.len() - 1
+    });
+    at as PlacementIndex
 }
 
 impl Placer {
@@ -114,11 +126,12 @@ impl Placer {
     pub fn new(home: u32) -> Placer {
         Placer {
             home,
-            values: HashMap::new(),
+            values: IdMap::default(),
             lost: Default::default(),
             next: 0,
             traffic: Traffic::default(),
             report: None,
+            repeats: Repeats::default(),
         }
     }
 
@@ -133,16 +146,10 @@ impl Placer {
     ) -> Result<PlacedWindow, OpError> {
         let mut draft = Draft::default();
         (draft.out.eager, draft.out.joined) = (window.eager, window.joined);
-        // WINDOW-1 tells which of them the window itself makes.
-        let first = window.instrs.first().and_then(|i| i.outs.first()).map_or(u64::MAX, |id| id.0);
-        let last = window.instrs.last().and_then(|i| i.outs.last()).map_or(0, |id| id.0);
-        for met in &window.met {
-            match (first..=last).contains(&met.id.0) {
-                true if met.is_state => _ = draft.states.insert(met.id),
-                true => {}
-                false => self.meet(met),
-            }
-        }
+        let defined = self.meet_all(window);
+        let first = first_of(window);
+        let inside = window.met.iter().filter(|met| met.is_state && met.id.0.wrapping_sub(first) < defined);
+        draft.states.extend(inside.map(|met| met.id));
         let mut scope: Option<(ScopeId, Option<Layout>)> = None;
         let mut payloads = window.uploads.iter().peekable();
         for (at, instr) in window.instrs.iter().enumerate() {
@@ -153,18 +160,30 @@ impl Placer {
             let payload = payloads.next_if(|p| p.instr as usize == at);
             self.place(&mut draft, instr, layout, payload)?;
         }
-        for &id in &window.frees {
-            self.lost.remove(&id);
-            let Some(known) = self.values.remove(&id) else {
+        window.frees.iter().for_each(|&id| self.free_value(&mut draft, id));
+        overlap(&mut draft.out, &mut |count| self.fresh(count));
+        Ok(draft.out)
+    }
+
+    /// Takes note of values from outside a window; how many it defines itself (WINDOW-1).
+    pub(super) fn meet_all(&mut self, window: &Window) -> u64 {
+        let first = first_of(window);
+        let last = window.instrs.last().and_then(|i| i.outs.last()).map_or(first, |id| id.0 + 1);
+        let defined = last.saturating_sub(first);
+        window.met.iter().filter(|met| met.id.0.wrapping_sub(first) >= defined).for_each(|met| self.meet(met));
+        defined
+    }
+
+    pub(super) fn free_value(&mut self, draft: &mut Draft, id: TensorId) {
+        self.lost.remove(&id);
+        match self.values.remove(&id) {
+            Some(known) => self.free(draft, &known),
+            None => {
                 // From before the first signal, and never met: at home.
                 let home = draft.index(&Placement::on(self.home));
                 draft.out.frees.push((id, home));
-                continue;
-            };
-            self.free(&mut draft, &known);
+            }
         }
-        overlap(&mut draft.out, &mut |count| self.fresh(count));
-        Ok(draft.out)
     }
 
     pub(super) fn free(&mut self, draft: &mut Draft, known: &Known) {
@@ -257,22 +276,26 @@ impl Placer {
         self.lost.contains(&id)
     }
 
-    /// A worker is gone: the values that nobody else has whole, ascending. They are not placed any more.
-    pub fn lose(&mut self, worker: u32) -> Vec<TensorId> {
-        let mut gone = Vec::new();
+    /// A worker is gone: the values that nobody else has whole, ascending. They are not placed any more; what others still have
+    /// of them is freed by the window that comes with them.
+    pub fn lose(&mut self, worker: u32) -> (Vec<TensorId>, PlacedWindow) {
+        let (mut gone, mut orphans) = (Vec::new(), Vec::new());
         for (&id, known) in &mut self.values {
             let mut kept: SmallVec<[Copy; 2]> = SmallVec::new();
             for copy in known.copies.drain(..) {
-                match copy.placement.mesh.rank(worker) {
-                    None => kept.push(copy),
-                    Some(_) if copy.placement.is_replicated() => {
-                        let others: Vec<u32> =
-                            copy.placement.mesh.workers().iter().copied().filter(|&w| w != worker).collect();
-                        if !others.is_empty() {
-                            kept.push(Copy { placement: Placement::replicated(Mesh::row(&others)), ..copy });
-                        }
-                    }
-                    Some(_) => {}
+                let mesh = &copy.placement.mesh;
+                if mesh.rank(worker).is_none() {
+                    kept.push(copy);
+                    continue;
+                }
+                let others: Vec<u32> = mesh.workers().iter().copied().filter(|&w| w != worker).collect();
+                if others.is_empty() {
+                    continue;
+                }
+                let placement = Placement::replicated(Mesh::row(&others));
+                match copy.placement.is_replicated() {
+                    true => kept.push(Copy { placement, ..copy }),
+                    false => orphans.push((copy.id, placement)),
                 }
             }
             known.copies = kept;
@@ -283,6 +306,12 @@ impl Placer {
         gone.sort_unstable();
         gone.iter().for_each(|id| _ = self.values.remove(id));
         self.lost.extend(&gone);
-        gone
+        orphans.sort_unstable_by_key(|(id, _)| *id);
+        let mut draft = Draft::default();
+        for (id, placement) in &orphans {
+            let index = draft.index(placement);
+            draft.out.frees.push((*id, index));
+        }
+        (gone, draft.out)
     }
 }

@@ -106,4 +106,27 @@ impl Traffic {
         *bytes += total;
         (kind, total)
     }
+
+    /// What has travelled since it was like this.
+    pub(super) fn since(&self, before: &Traffic) -> Traffic {
+        let of = |kind: &Collective| before.collectives.get(kind).copied().unwrap_or_default();
+        let sent = |worker: &u32| before.sent_bytes.get(worker).copied().unwrap_or_default();
+        let collectives =
+            self.collectives.iter().map(|(kind, (n, bytes))| (*kind, (n - of(kind).0, bytes - of(kind).1)));
+        Traffic {
+            collectives: collectives.filter(|(_, counted)| *counted != (0, 0)).collect(),
+            sent_bytes: self.sent_bytes.iter().map(|(worker, bytes)| (*worker, bytes - sent(worker))).collect(),
+        }
+    }
+
+    /// Counts what travels again.
+    pub(super) fn add(&mut self, more: &Traffic) {
+        for (kind, (n, bytes)) in &more.collectives {
+            let counted = self.collectives.entry(*kind).or_default();
+            *counted = (counted.0 + n, counted.1 + bytes);
+        }
+        for (worker, bytes) in &more.sent_bytes {
+            *self.sent_bytes.entry(*worker).or_default() += bytes;
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gt_ir::TensorId;
 use gt_net::protocol::Peer;
-use gt_plan::shard::{LocalStep, Lowerer, PlacedWindow};
+use gt_plan::shard::{LocalStep, Lowerer, PlacedBindings, PlacedTemplate, PlacedWindow};
 
 use super::arrivals::Origin;
 use super::reading::{Fault, NewWindow, Step};
@@ -50,6 +50,17 @@ impl Placing {
     /// What is to be done of a placed window, in order.
     pub(super) fn steps(&mut self, window: &PlacedWindow) -> Result<Vec<Step>, Fault> {
         let steps = self.lowerer.window(window)?;
+        steps.into_iter().map(|step| self.step(step)).collect()
+    }
+
+    /// Remembers a template.
+    pub(super) fn define(&mut self, number: u64, template: PlacedTemplate) -> Result<(), Fault> {
+        Ok(self.lowerer.define(number, template)?)
+    }
+
+    /// What is to be done of an occurrence of a template, in order.
+    pub(super) fn replay(&mut self, number: u64, bindings: &PlacedBindings) -> Result<Vec<Step>, Fault> {
+        let steps = self.lowerer.replay(number, bindings)?;
         steps.into_iter().map(|step| self.step(step)).collect()
     }
 

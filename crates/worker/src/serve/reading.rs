@@ -12,7 +12,7 @@ use gt_ir::codec::Reader;
 use gt_ir::{Failure, Op, OpError, TensorId, Window};
 use gt_net::protocol::{Peer, StreamMessage, decode};
 use gt_net::{Arrival, Inbox};
-use gt_plan::shard::PlacedWindow;
+use gt_plan::shard::{PlacedBindings, PlacedTemplate, PlacedWindow};
 use gt_plan::{Bindings, Template};
 
 use super::arrivals::Origin;
@@ -225,7 +225,23 @@ impl Reading {
                 self.placing.get_or_insert_with(|| Placing::new(own)).meet(own, epoch, peers)?;
                 Step::Nothing
             }
-            StreamMessage::Placed { window } => return self.placed(stream, window, steps).map(|()| None),
+            StreamMessage::Placed { window } => {
+                let window = whole(window, PlacedWindow::decode)?;
+                return self.placed(stream, steps, |placing| placing.steps(&window)).map(|()| None);
+            }
+            StreamMessage::DefinePlaced { number, template, bindings } => {
+                let template = whole(template, PlacedTemplate::decode)?;
+                let bindings = whole(bindings, PlacedBindings::decode)?;
+                let own = |placing: &mut Placing| {
+                    placing.define(number, template)?;
+                    placing.replay(number, &bindings)
+                };
+                return self.placed(stream, steps, own).map(|()| None);
+            }
+            StreamMessage::ReplayPlaced { number, bindings } => {
+                let bindings = whole(bindings, PlacedBindings::decode)?;
+                return self.placed(stream, steps, |placing| placing.replay(number, &bindings)).map(|()| None);
+            }
             StreamMessage::Abandon { from, failure } => match &self.placing {
                 Some(placing) => Step::Abandon { from: placing.origin(from)?, failure: Box::new(failure) },
                 None if self.is_bereft => Step::Nothing,
@@ -237,10 +253,14 @@ impl Reading {
     }
 
     /// A window for several workers: what this one does of it.
-    fn placed(&mut self, stream: u64, window: &[u8], steps: &mut Vec<(u64, Step)>) -> Result<(), Fault> {
-        let window = whole(window, PlacedWindow::decode)?;
+    fn placed(
+        &mut self,
+        stream: u64,
+        steps: &mut Vec<(u64, Step)>,
+        own: impl FnOnce(&mut Placing) -> Result<Vec<Step>, Fault>,
+    ) -> Result<(), Fault> {
         let mut own = match &mut self.placing {
-            Some(placing) => placing.steps(&window)?,
+            Some(placing) => own(placing)?,
             // It was for the worker that is lost; the client will say so.
             None if self.is_bereft => Vec::new(),
             None => return Err(not_one_of_several()),

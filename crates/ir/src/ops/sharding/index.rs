@@ -10,7 +10,7 @@ use super::{Vals, axes, from_one, partial_kinds, sums};
 use crate::ops::{Check, Complaint, Gather, Pad, Put, PutMode, ReduceKind, Reshape, Scatter, Take};
 use crate::rows::{BinaryKind, CompareKind};
 use crate::shard::{LocalCx, Part, Sharding, Split, Strategy};
-use crate::{AxisSet, DType, Emit, FailureKind, OpError, Scalar, Shape, Steps, TensorType, Val};
+use crate::{AxisSet, DType, Emit, FailureKind, Op, OpError, Scalar, Shape, Steps, TensorType, Val};
 
 const WHOLE: Split = Split::Replicate;
 
@@ -120,6 +120,30 @@ fn beside_taken(axis: usize, taken: usize, index: &Shape) -> usize {
     if axis < taken { axis } else { axis + index.rank() - 1 }
 }
 
+/// What a worker reads where the data is cut along the axis that is read: what lies in its part, and nothing for the rest. `op`
+/// reads the whole, `within` a part, and `behind` axes of what is read come behind those of the index.
+fn read_part(
+    (op, within): (Op, Op),
+    axis: u8,
+    (wrap, kind): (bool, FailureKind),
+    behind: usize,
+    cx: &LocalCx<'_>,
+    vals: &[Val],
+    e: &mut dyn Emit,
+) -> Vals {
+    let (data, own) = (&cx.ins[0], axis as usize);
+    if !is_cut(data, own) {
+        return cx.run(op, vals, e);
+    }
+    if data.region.size[own] == 0 {
+        return Ok(smallvec![e.fill(cx.outs[0].local(), 0.0)?]);
+    }
+    let positions = Positions::new(e, vals[1], data, own, wrap, kind)?;
+    let at = positions.or(e, 0)?;
+    let read = e.one(within, &[vals[0], at], &[])?;
+    Ok(smallvec![positions.only_mine(e, read, behind)?])
+}
+
 impl Sharding for Take {
     fn beside(&self, _: usize) -> usize {
         1
@@ -136,17 +160,9 @@ impl Sharding for Take {
         found
     }
     fn local(&self, cx: &LocalCx<'_>, vals: &[Val], e: &mut dyn Emit) -> Vals {
-        let (data, own) = (&cx.ins[0], self.axis as usize);
-        if !is_cut(data, own) {
-            return cx.run(self.clone(), vals, e);
-        }
-        if data.region.size[own] == 0 {
-            return Ok(smallvec![e.fill(cx.outs[0].local(), 0.0)?]);
-        }
-        let positions = Positions::new(e, vals[1], data, own, self.wrap, FailureKind::Index)?;
-        let at = positions.or(e, 0)?;
-        let read = e.one(Take { axis: self.axis, wrap: false }.into(), &[vals[0], at], &[])?;
-        Ok(smallvec![positions.only_mine(e, read, data.ty.shape.rank() - own - 1)?])
+        let behind = cx.ins[0].ty.shape.rank() - self.axis as usize - 1;
+        let within = Take { axis: self.axis, wrap: false };
+        read_part((self.clone().into(), within.into()), self.axis, (self.wrap, FailureKind::Index), behind, cx, vals, e)
     }
 }
 
@@ -213,17 +229,8 @@ impl Sharding for Gather {
         found
     }
     fn local(&self, cx: &LocalCx<'_>, vals: &[Val], e: &mut dyn Emit) -> Vals {
-        let (data, own) = (&cx.ins[0], self.axis as usize);
-        if !is_cut(data, own) {
-            return cx.run(self.clone(), vals, e);
-        }
-        if data.region.size[own] == 0 {
-            return Ok(smallvec![e.fill(cx.outs[0].local(), 0.0)?]);
-        }
-        let positions = Positions::new(e, vals[1], data, own, false, FailureKind::Domain)?;
-        let at = positions.or(e, 0)?;
-        let read = e.one(self.clone().into(), &[vals[0], at], &[])?;
-        Ok(smallvec![positions.only_mine(e, read, 0)?])
+        let op: Op = self.clone().into();
+        read_part((op.clone(), op), self.axis, (false, FailureKind::Domain), 0, cx, vals, e)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use gt_ir::TensorId;
+use crate::TensorId;
 
 /// Ids are small numbers: one multiplication spreads them.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct IdHasher(u64);
+pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
@@ -23,4 +23,4 @@ impl Hasher for IdHasher {
 }
 
 /// A map by id. Never walked into anything that shows.
-pub(crate) type IdMap<V> = HashMap<TensorId, V, BuildHasherDefault<IdHasher>>;
+pub type IdMap<V> = HashMap<TensorId, V, BuildHasherDefault<IdHasher>>;
