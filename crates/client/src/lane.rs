@@ -223,6 +223,14 @@ pub(crate) fn recorded(
     })
 }
 
+/// The names of the values that the calling thread will define next: nobody else records in its lane.
+pub(crate) fn upcoming(count: usize) -> Vec<TensorId> {
+    mine(|lane| {
+        let first = TensorId::new(lane.number, lane.pending.lock().next);
+        (0..count as u64).map(|i| TensorId(first.0 + i)).collect()
+    })
+}
+
 /// Hands the free of a value to the lane that made it.
 #[inline]
 pub(crate) fn free(id: TensorId, shared: bool) {

@@ -1,6 +1,6 @@
 //! The client's side of the stream's other end, whatever that is: a worker in this process or a server.
 
-use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId, TensorType, Window};
 
 /// Why a wait ended without an answer.
 #[derive(Debug)]
@@ -9,6 +9,31 @@ pub enum WaitError {
     Failed(Failure),
     /// The cancel function said so.
     Interrupted,
+}
+
+/// A batch that a worker has made, before it is given.
+#[derive(Clone, Debug)]
+pub struct AnnouncedBatch {
+    /// Its number.
+    pub batch: u64,
+    /// Its tensors.
+    pub types: Vec<TensorType>,
+    /// What whoever made it says of it.
+    pub note: Vec<u8>,
+}
+
+/// A loader on a worker. Dropping it ends it.
+pub trait WorkerLoader: Send + Sync {
+    /// Waits for the next batch; another one is asked for in its place.
+    fn next(&self, cancel: &dyn Fn() -> bool) -> Result<AnnouncedBatch, WaitError>;
+    /// The tensors of a batch will be these values, once uploads without a payload define them.
+    fn bind(&self, batch: u64, values: &[TensorId]);
+    /// These values were not defined after all.
+    fn unbind(&self, values: &[TensorId]);
+    /// Nobody wants a batch.
+    fn drop_batch(&self, batch: u64);
+    /// The name of the worker.
+    fn worker(&self) -> String;
 }
 
 /// Where windows go and values come from. All methods may be called from any thread.
@@ -38,6 +63,11 @@ pub trait Link: Send + Sync {
         let _ = (id, bytes, cancel);
         Err(WaitError::Failed(Failure::new(FailureKind::Internal, "this link takes no payloads by themselves")))
     }
+    /// Opens a loader on a worker that has a process of its own; so many batches are made ahead. None where there is none.
+    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        let _ = (description, ahead);
+        Ok(None)
+    }
 }
 
 impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
@@ -64,5 +94,8 @@ impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
     }
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         (**self).lend(id, bytes, cancel)
+    }
+    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        (**self).open_loader(description, ahead)
     }
 }

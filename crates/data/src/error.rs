@@ -3,8 +3,10 @@
 use std::io;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 /// A failure while data is opened, indexed, read or decoded. Those about a file name it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// The user's: no such file, or no file fits the pattern.
@@ -90,6 +92,30 @@ impl DataError {
     /// Something in a file that GT does not read.
     pub fn unsupported(path: &Path, why: impl std::fmt::Display) -> DataError {
         DataError::Unsupported { path: path.display().to_string(), why: why.to_string() }
+    }
+
+    /// What it is about, and what is said of that.
+    fn place(&mut self) -> Option<&mut String> {
+        match self {
+            DataError::Missing { path }
+            | DataError::Denied { path }
+            | DataError::Io { path, .. }
+            | DataError::Corrupt { path, .. }
+            | DataError::Schema { path, .. }
+            | DataError::Unsupported { path, .. } => Some(path),
+            DataError::Argument(_) | DataError::Interrupted | DataError::Internal(_) => None,
+        }
+    }
+
+    /// The same, with its file named as from `folder`, if it lies below.
+    #[must_use]
+    pub fn seen_from(mut self, folder: &Path) -> DataError {
+        if let Some(path) = self.place()
+            && let Ok(below) = Path::new(path.as_str()).strip_prefix(folder)
+        {
+            *path = below.display().to_string();
+        }
+        self
     }
 
     /// Whether `on_error="skip"` may leave the file out: it is about one file, not about the call.

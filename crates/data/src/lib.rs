@@ -3,10 +3,12 @@
 //! A [`Source`] is a data set as blocks of samples. An [`EpochOrder`] says which sample comes when. A [`Loader`] reads
 //! blocks ahead with its own threads and gathers batches in that order.
 
+mod announcement;
 mod arrays;
 mod arrow_file;
 mod batch;
 mod block;
+mod description;
 mod error;
 mod field;
 mod files;
@@ -21,11 +23,14 @@ mod run;
 mod shuffle_files;
 mod source;
 mod tar_shards;
+mod travel;
 
+pub use announcement::{Announced, Announcement, Outcome};
 pub use arrays::{ArraySource, NpyHeader, open_cached, open_npy, open_safetensors, write_cache, write_npy_header};
 pub use arrow_file::ArrowSource;
 pub use batch::{Batch, BatchSpec, Collate, Entry, Outliers, Output, Picked, Step, gather};
 pub use block::{Block, Column, Extents};
+pub use description::{LoaderSpec, SourceSpec};
 pub use error::{DataError, Result};
 pub use field::{Elem, Field, Kind};
 pub use files::{Stamp, expand};

@@ -78,6 +78,8 @@ pub struct Config {
     pub strict_config: bool,
     /// `GT_AUTO_SHARD`.
     pub auto_shard: bool,
+    /// `GT_DATA_ON_WORKERS`.
+    pub data_on_workers: bool,
     /// The program is not run but planned.
     pub plan: Option<PlanRequest>,
 }
@@ -196,6 +198,7 @@ impl Config {
             signals: text(get, "GT_CONFIG").map(PathBuf::from),
             strict_config: flag(get, "GT_STRICT_CONFIG")?.unwrap_or(false),
             auto_shard: flag(get, "GT_AUTO_SHARD")?.unwrap_or(false),
+            data_on_workers: flag(get, "GT_DATA_ON_WORKERS")?.unwrap_or(true),
             plan,
         })
     }

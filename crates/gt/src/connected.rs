@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gt_client::link::{Link, WaitError};
+use gt_client::link::{Link, WaitError, WorkerLoader};
 use gt_client::remote::Group;
 use gt_client::{Error, Result};
 use gt_ir::{HostTensor, TensorId, Window};
@@ -136,5 +136,9 @@ impl Link for Connected {
 
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         self.group.lend(id, bytes, cancel)
+    }
+
+    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        self.group.open_loader(description, ahead)
     }
 }

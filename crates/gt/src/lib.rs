@@ -16,6 +16,7 @@ mod connected;
 mod current;
 mod embedded;
 mod group;
+mod loading;
 mod memory_limit;
 mod server;
 mod serving;

@@ -9,6 +9,7 @@ use gt_worker::serve::{ServeConfig, ServedDevice, Service};
 use gt_worker::{WorkerConfig, WorkerHandle};
 
 use crate::config::Backend;
+use crate::loading::SessionLoading;
 use crate::memory_limit;
 
 /// What a worker computes with.
@@ -63,6 +64,7 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
         Backend::Null => ("null", WorkerHandle::spawn(|| gt_engine::Null, worker)),
     };
     config.settings = Arc::new(crate::config::session_config);
+    config.loading = Some(Arc::new(|| Arc::new(SessionLoading::default())));
     let served = ServedDevice { engine: engine.to_string(), threads: threads as u32, memory_limit: limit };
     Service::start(handle, served, config).map_err(|e| Error::Connection(e.to_string()))
 }

@@ -120,6 +120,10 @@ fn stream() -> Vec<StreamMessage<'static>> {
         StreamMessage::Abandon { from: 3, failure: failure() },
         StreamMessage::DefinePlaced { number: 4, template: b"t", bindings: b"b" },
         StreamMessage::ReplayPlaced { number: 4, bindings: b"b" },
+        StreamMessage::OpenLoader { loader: 1, description: b"{}" },
+        StreamMessage::Announce { loader: 1, request: 4 },
+        StreamMessage::Bind { loader: 1, batch: 1 << 40, values: vec![(0, TensorId::new(1, 5)), (3, TensorId(0))] },
+        StreamMessage::CloseLoader { loader: 1, taken: 2 },
     ]
 }
 
@@ -147,6 +151,8 @@ fn data_replies() -> Vec<DataReply<'static>> {
         answer(ReadAnswer::Failed { failure: failure() }),
         answer(ReadAnswer::Done {}),
         answer(ReadAnswer::Stats { json: "windows 3".into() }),
+        answer(ReadAnswer::Batch { types: vec![TensorType::new(DType::F32, &[4, 9])], note: Some(b"x") }),
+        answer(ReadAnswer::Batch { types: vec![], note: None }),
         DataReply::Echo { request: 1 },
     ]
 }

@@ -66,6 +66,8 @@ counters! {
     moved_bytes_out,
     /// Bytes of values that came from other workers.
     moved_bytes_in,
+    /// Bytes of batches that were made on the worker.
+    loaded_bytes,
     /// Arithmetic operations of the plans that ran.
     flops,
     /// Nanoseconds spent running plans.

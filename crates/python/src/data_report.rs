@@ -31,7 +31,7 @@ fn _shuffle_report<'py>(
     labels: Option<Vec<u8>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = ReportSpec { order: args.order()?, epoch: args.epoch, batch_size, correlation };
-    let lens: Vec<u32> = source.get().0.blocks().iter().map(|b| b.samples).collect();
+    let lens: Vec<u32> = source.get().source.blocks().iter().map(|b| b.samples).collect();
     let labels: Option<Vec<f32>> =
         labels.map(|bytes| bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect());
     let report = py.detach(|| shuffle_report(&spec, &lens, labels.as_deref()));
@@ -48,7 +48,7 @@ fn _shuffle_report<'py>(
 /// Writes what a loader's batches hold into a folder that `CachedDataset` opens. Gives the number of samples.
 #[pyfunction]
 fn _write_cache(py: Python<'_>, source: &Bound<'_, PySource>, args: RunArgs, folder: PathBuf) -> PyResult<u64> {
-    let source = source.get().0.clone();
+    let source = source.get().source.clone();
     let spec = args.spec(&*source)?;
     py.detach(|| write_cache(&source, &spec.batch, &folder, spec.threads, &interrupted)).map_err(raised)
 }

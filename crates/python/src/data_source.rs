@@ -1,19 +1,22 @@
 //! Data sets of `gt.data`: files that the data crate opens.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use gt_data::{
-    ArrowSource, EventSource, EventTable, JsonlSource, Kind, ParquetOptions, ParquetSource, RangeEnd, Source,
-    TarSource, open_cached, open_npy, open_safetensors,
-};
+use gt_data::{EventTable, Kind, ParquetOptions, RangeEnd, Source, SourceSpec};
 use pyo3::prelude::*;
 
 use crate::loader::raised;
 
 /// A data set.
 #[pyclass(frozen, name = "_DataSource", module = "gt._core")]
-pub struct PySource(pub(crate) Arc<dyn Source>);
+pub struct PySource {
+    pub(crate) source: Arc<dyn Source>,
+    /// What opens it elsewhere.
+    pub(crate) spec: SourceSpec,
+    /// What tells it from others of this process, those of the same files too.
+    pub(crate) number: u64,
+}
 
 /// Where a table says samples are.
 #[derive(FromPyObject)]
@@ -25,6 +28,18 @@ struct TableArgs {
     end: (String, String),
     file: Option<(String, String)>,
     columns: Vec<String>,
+}
+
+impl TableArgs {
+    fn table(self) -> EventTable {
+        let TableArgs { patterns, first, end: (kind, column), file, columns } = self;
+        let end = match kind.as_str() {
+            "last" => RangeEnd::Last(column),
+            "end" => RangeEnd::End(column),
+            _ => RangeEnd::Length(column),
+        };
+        EventTable { patterns, first, end, file, columns }
+    }
 }
 
 #[derive(FromPyObject)]
@@ -47,72 +62,66 @@ impl ReadArgs {
     }
 }
 
+impl PySource {
+    fn open(py: Python<'_>, spec: SourceSpec) -> PyResult<Self> {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let source = py.detach(|| spec.open()).map_err(raised)?;
+        Ok(PySource { source, spec, number: OPENED.fetch_add(1, Ordering::Relaxed) })
+    }
+}
+
+impl PySource {
+    /// Whether its files are not what they were when it was opened.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.spec.open().map_or(true, |now| now.fingerprint() != self.source.fingerprint())
+    }
+}
+
 #[pymethods]
 impl PySource {
     /// Parquet files, with a table of events or a row a sample.
     #[staticmethod]
     fn parquet(py: Python<'_>, patterns: Vec<String>, read: ReadArgs, events: Option<TableArgs>) -> PyResult<Self> {
-        let options = read.options();
-        let Some(table) = events else {
-            let opened = py.detach(|| ParquetSource::open(&patterns, &options)).map_err(raised)?;
-            return Ok(PySource(Arc::new(opened)));
-        };
-        let column = table.end.1;
-        let end = match table.end.0.as_str() {
-            "last" => RangeEnd::Last(column),
-            "end" => RangeEnd::End(column),
-            _ => RangeEnd::Length(column),
-        };
-        let TableArgs { patterns: tables, first, file, columns, .. } = table;
-        let table = EventTable { patterns: tables, first, end, file, columns };
-        let opened = py.detach(|| EventSource::open(&patterns, &table, &options)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+        let events = events.map(TableArgs::table);
+        PySource::open(py, SourceSpec::Parquet { patterns, options: read.options(), events })
     }
 
     /// Arrow IPC files.
     #[staticmethod]
     fn arrow(py: Python<'_>, patterns: Vec<String>, read: ReadArgs) -> PyResult<Self> {
-        let options = read.options();
-        let opened = py.detach(|| ArrowSource::open(&patterns, &options)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+        PySource::open(py, SourceSpec::Arrow { patterns, options: read.options() })
     }
 
     /// JSON Lines files.
     #[staticmethod]
     fn jsonl(py: Python<'_>, patterns: Vec<String>, read: ReadArgs) -> PyResult<Self> {
-        let options = read.options();
-        let opened = py.detach(|| JsonlSource::open(&patterns, &options)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+        PySource::open(py, SourceSpec::Jsonl { patterns, options: read.options() })
     }
 
     /// `.npy` files, by column.
     #[staticmethod]
     fn npy(py: Python<'_>, columns: Vec<(String, Vec<String>)>, skip_errors: bool) -> PyResult<Self> {
-        let opened = py.detach(|| open_npy(&columns, skip_errors)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+        PySource::open(py, SourceSpec::Npy { columns, skip_errors })
     }
 
     /// Safetensors files.
     #[staticmethod]
     fn safetensors(py: Python<'_>, patterns: Vec<String>, read: ReadArgs) -> PyResult<Self> {
-        let (columns, skip) = (read.columns, read.skip_errors);
-        let opened = py.detach(|| open_safetensors(&patterns, columns.as_deref(), skip)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+        let ReadArgs { columns, skip_errors, .. } = read;
+        PySource::open(py, SourceSpec::Safetensors { patterns, columns, skip_errors })
     }
 
     /// Tar files of samples.
     #[staticmethod]
     fn tar(py: Python<'_>, patterns: Vec<String>, read: ReadArgs) -> PyResult<Self> {
-        let (columns, skip) = (read.columns, read.skip_errors);
-        let opened = py.detach(|| TarSource::open(&patterns, columns.as_deref(), skip)).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+        let ReadArgs { columns, skip_errors, .. } = read;
+        PySource::open(py, SourceSpec::Tar { patterns, columns, skip_errors })
     }
 
     /// What `gt data cache` wrote.
     #[staticmethod]
-    fn cached(py: Python<'_>, folder: PathBuf, columns: Option<Vec<String>>) -> PyResult<Self> {
-        let opened = py.detach(|| open_cached(&folder, columns.as_deref())).map_err(raised)?;
-        Ok(PySource(Arc::new(opened)))
+    fn cached(py: Python<'_>, folder: String, columns: Option<Vec<String>>) -> PyResult<Self> {
+        PySource::open(py, SourceSpec::Cached { folder, columns })
     }
 
     /// Columns: name, stored type, `fixed`, `ragged`, `text` or `bytes`, and the shape of an item.
@@ -123,30 +132,30 @@ impl PySource {
             Kind::Text { utf8: true } => "text",
             Kind::Text { utf8: false } => "bytes",
         };
-        self.0.fields().iter().map(|f| (f.name.clone(), f.elem.name(), kind(f.kind), f.item.clone())).collect()
+        self.source.fields().iter().map(|f| (f.name.clone(), f.elem.name(), kind(f.kind), f.item.clone())).collect()
     }
 
     /// Blocks: samples, bytes in memory, number of the file.
     fn blocks(&self) -> Vec<(u32, u64, u32)> {
-        self.0.blocks().iter().map(|b| (b.samples, b.memory_bytes, b.file)).collect()
+        self.source.blocks().iter().map(|b| (b.samples, b.memory_bytes, b.file)).collect()
     }
 
     /// Samples in all.
     fn __len__(&self) -> usize {
-        self.0.blocks().iter().map(|b| b.samples as usize).sum()
+        self.source.blocks().iter().map(|b| b.samples as usize).sum()
     }
 
     fn file(&self, file: u32) -> String {
-        self.0.file(file)
+        self.source.file(file)
     }
 
     fn fingerprint(&self) -> u64 {
-        self.0.fingerprint()
+        self.source.fingerprint()
     }
 
     /// Files left out while opening, with the reason.
     fn left_out(&self) -> Vec<(String, String)> {
-        self.0.left_out().to_vec()
+        self.source.left_out().to_vec()
     }
 }
 

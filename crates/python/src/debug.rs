@@ -29,7 +29,7 @@ fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
         }
         put!(total_instructions, windows, idle_cuts, plan_hits, plan_misses, structure_hits, cached_plans);
         put!(compiled_windows, compiled_instructions, round_trips, syncs, bytes_in, bytes_out);
-        put!(transfers, moved_bytes_out, moved_bytes_in);
+        put!(transfers, moved_bytes_out, moved_bytes_in, loaded_bytes);
         // Of the session: each of them is made by several workers.
         d.set_item("collectives", &collectives)?;
         put!(live_bytes, peak_bytes, cached_bytes, limit_bytes, live_tensors, flops, busy_ns, planning_ns, failures);

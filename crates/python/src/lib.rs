@@ -25,6 +25,7 @@ mod signals;
 mod site;
 mod tensor;
 mod wait;
+mod worker_run;
 
 use pyo3::prelude::*;
 

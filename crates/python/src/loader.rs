@@ -15,10 +15,16 @@ use crate::data_source::PySource;
 use crate::errors::{OrRaise, from_package};
 use crate::site::mark;
 use crate::tensor::PyTensor;
+use crate::worker_run::{Arrived, NoBatch, WorkerRun};
 
 /// The exception for an error of the data crate.
 pub(crate) fn raised(error: DataError) -> PyErr {
-    let message = error.to_string();
+    raised_with(error, "")
+}
+
+/// The same, with something said behind it.
+pub(crate) fn raised_with(error: DataError, more: &str) -> PyErr {
+    let message = format!("{error}{more}");
     match error {
         DataError::Missing { .. } => PyFileNotFoundError::new_err(message),
         DataError::Denied { .. } => PyPermissionError::new_err(message),
@@ -148,13 +154,77 @@ impl RunArgs {
     }
 }
 
+/// Where batches are made.
+enum Runs {
+    Here(Box<Run>),
+    OnWorker(Box<WorkerRun>),
+}
+
+/// A batch on its way to Python.
+enum Given {
+    Made(Batch, Position),
+    Arrived(Arrived),
+}
+
 /// A pass over a data set.
 #[pyclass(frozen, name = "_DataRun", module = "gt._core")]
 pub struct PyRun {
+    source: Py<PySource>,
     /// None once it was closed.
-    run: Mutex<Option<Run>>,
-    /// What a closed run had counted, and the seconds spent handing batches over.
+    run: Mutex<Option<Runs>>,
+    /// What runs that are over had counted, and the seconds spent handing batches over.
     last: Mutex<(Stats, f64)>,
+}
+
+impl Runs {
+    /// Begins a run: on the session's worker if that is elsewhere, unless it has to be here.
+    fn start(source: &PySource, spec: RunSpec, here: bool) -> PyResult<Runs> {
+        let on_worker = if here { None } else { WorkerRun::open(source, &spec)? };
+        Ok(match on_worker {
+            Some(run) => Runs::OnWorker(Box::new(run)),
+            None => Runs::Here(Box::new(Run::start(source.source.clone(), spec).map_err(raised)?)),
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        match self {
+            Runs::Here(run) => run.stats(),
+            Runs::OnWorker(run) => run.stats(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Given>, NoBatch> {
+        Ok(match self {
+            Runs::Here(run) => run.next(&interrupted).map_err(raised)?.map(|(batch, at)| Given::Made(batch, at)),
+            Runs::OnWorker(run) => run.next()?.map(Given::Arrived),
+        })
+    }
+}
+
+impl PyRun {
+    /// The next batch, not yet as tensors. The interpreter's lock is not held.
+    fn given(&self) -> PyResult<Option<Given>> {
+        let mut run = self.run.lock();
+        let Some(runs) = &mut *run else { return Ok(None) };
+        if let Runs::OnWorker(old) = runs
+            && !old.is_current()
+        {
+            // The program has gone to another server, or to none: the rest is made there.
+            self.last.lock().0.merge(&old.stats());
+            *runs = Runs::start(self.source.get(), old.rest().clone(), false)?;
+        }
+        match runs.next() {
+            Ok(given) => Ok(given),
+            // Files that have gone bad since they were opened are met in their place in the order, as without a server.
+            Err(NoBatch::NotOpened(_)) if self.source.get().has_changed() => {
+                if let Runs::OnWorker(run) = runs {
+                    *runs = Runs::start(self.source.get(), run.rest().clone(), true)?;
+                }
+                runs.next().map_err(NoBatch::error)
+            }
+            Err(no_batch) => Err(no_batch.error()),
+        }
+    }
 }
 
 pub(crate) fn interrupted() -> bool {
@@ -178,52 +248,58 @@ fn tensors<'py>(py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
                 let tensor = Tensor::from_bytes(TensorType { dtype, shape }, bytes).or_raise()?;
                 out.set_item(name, PyTensor::new(tensor))?;
             }
-            Entry::Text { utf8, rows } => {
-                let list = PyList::empty(py);
-                for row in rows {
-                    match utf8 {
-                        true => list.append(PyString::new(py, &String::from_utf8_lossy(&row)))?,
-                        false => list.append(PyBytes::new(py, &row))?,
-                    }
-                }
-                out.set_item(name, list)?;
-            }
+            Entry::Text { utf8, rows } => out.set_item(name, strings(py, utf8, rows)?)?,
         }
     }
     Ok(out)
 }
 
+/// A column of text.
+pub(crate) fn strings(py: Python<'_>, utf8: bool, rows: Vec<Vec<u8>>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for row in rows {
+        match utf8 {
+            true => list.append(PyString::new(py, &String::from_utf8_lossy(&row)))?,
+            false => list.append(PyBytes::new(py, &row))?,
+        }
+    }
+    Ok(list)
+}
+
 #[pymethods]
 impl PyRun {
+    /// `here`: the files are read by this process, also where the session's worker could.
     #[new]
-    fn start(py: Python<'_>, source: &Bound<'_, PySource>, args: RunArgs) -> PyResult<Self> {
-        let source = source.get().0.clone();
-        let spec = args.spec(&*source)?;
-        let run = py.detach(|| Run::start(source, spec)).map_err(raised)?;
-        Ok(PyRun { run: Mutex::new(Some(run)), last: Mutex::default() })
+    #[pyo3(signature = (source, args, here=false))]
+    fn start(py: Python<'_>, source: Py<PySource>, args: RunArgs, here: bool) -> PyResult<Self> {
+        let spec = args.spec(&*source.get().source)?;
+        let run = py.detach(|| Runs::start(source.get(), spec, here))?;
+        Ok(PyRun { source, run: Mutex::new(Some(run)), last: Mutex::default() })
     }
 
     /// The next batch, and the position after it; none at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyDict>, u64, u32)>> {
         mark(py);
-        let next = py.detach(|| match &mut *self.run.lock() {
-            Some(run) => run.next(&interrupted),
-            None => Ok(None),
-        });
-        let Some((batch, at)) = next.map_err(raised)? else { return Ok(None) };
+        let Some(given) = py.detach(|| self.given())? else { return Ok(None) };
         let begun = std::time::Instant::now();
-        let out = tensors(py, batch)?;
+        let (out, at) = match given {
+            Given::Made(batch, at) => (tensors(py, batch)?, at),
+            Given::Arrived(batch) => {
+                let at = batch.position;
+                (batch.into_dict(py)?, at)
+            }
+        };
         self.last.lock().1 += begun.elapsed().as_secs_f64();
         Ok(Some((out, at.position, at.batch)))
     }
 
     /// Makes a batch and throws it away: how many samples it had, for measuring the loader alone.
     fn skip(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        let next = py.detach(|| match &mut *self.run.lock() {
-            Some(run) => run.next(&interrupted),
-            None => Ok(None),
-        });
-        Ok(next.map_err(raised)?.map(|(batch, _)| batch.samples))
+        let given = py.detach(|| self.given())?;
+        Ok(given.map(|given| match given {
+            Given::Made(batch, _) => batch.samples,
+            Given::Arrived(batch) => batch.skip(),
+        }))
     }
 
     /// Ends the threads.
@@ -231,7 +307,7 @@ impl PyRun {
         py.detach(|| {
             let run = self.run.lock().take();
             if let Some(run) = run {
-                self.last.lock().0 = run.stats();
+                self.last.lock().0.merge(&run.stats());
             }
         });
     }
@@ -241,7 +317,11 @@ impl PyRun {
         let (stats, copy_s) = py.detach(|| {
             let run = self.run.lock();
             let last = self.last.lock();
-            (run.as_ref().map_or(last.0, Run::stats), last.1)
+            let mut stats = last.0;
+            if let Some(run) = &*run {
+                stats.merge(&run.stats());
+            }
+            (stats, last.1)
         });
         let out = PyDict::new(py);
         for (name, value) in [

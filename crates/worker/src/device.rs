@@ -79,10 +79,10 @@ impl<E: Engine> Device<E> {
     }
 
     fn message(&mut self, session: Arc<Session<E::Buffer>>, queued: Queued) {
-        let Queued { message, moved, mut lost, credits, is_arrival, .. } = queued;
+        let Queued { message, moved, mut lost, loaded_bytes, credits, is_arrival, .. } = queued;
         match message {
             Message::Window(mut window) => {
-                count(&session, &window, &moved, is_arrival);
+                count(&session, &window, &moved, loaded_bytes, is_arrival);
                 if is_arrival && adopt::publish(&session, &window, &moved) {
                     // The handle that came with the message goes before the first run that may want the memory.
                     drop(moved);
@@ -184,7 +184,13 @@ impl<E: Engine> Device<E> {
 }
 
 /// Counts what was received.
-fn count<B: Buffer>(session: &Session<B>, window: &Window, moved: &[(u32, Departing)], is_arrival: bool) {
+fn count<B: Buffer>(
+    session: &Session<B>,
+    window: &Window,
+    moved: &[(u32, Departing)],
+    loaded_bytes: usize,
+    is_arrival: bool,
+) {
     let counters = &session.counters;
     let bytes: usize = window.uploads.iter().map(|payload| payload.bytes.len()).sum();
     let bytes = moved.iter().fold(bytes, |bytes, (_, value)| bytes + value.ty().bytes());
@@ -194,7 +200,8 @@ fn count<B: Buffer>(session: &Session<B>, window: &Window, moved: &[(u32, Depart
     Counters::add(&counters.windows, 1);
     Counters::add(&counters.total_instructions, window.instrs.len() as u64);
     Counters::add(&counters.idle_cuts, window.eager as u64);
-    Counters::add(&counters.bytes_in, bytes as u64);
+    Counters::add(&counters.bytes_in, (bytes - loaded_bytes) as u64);
+    Counters::add(&counters.loaded_bytes, loaded_bytes as u64);
     if let Some(journal) = &session.journal {
         journal.received(window);
     }

@@ -52,6 +52,8 @@ pub(crate) struct Queued {
     /// Payloads that lie elsewhere in this process: the upload's place, and the value.
     pub(crate) moved: Vec<(u32, Departing)>,
     pub(crate) lost: Vec<Lost>,
+    /// Of its payloads, what was made in this process.
+    pub(crate) loaded_bytes: usize,
     pub(crate) credits: Credits,
     /// It is a value of another worker, not a window of the client.
     pub(crate) is_arrival: bool,
@@ -73,7 +75,7 @@ impl Queued {
             credits.bytes = credits.bytes.saturating_add(stated_bytes);
         }
         let (moved, lost) = (Vec::new(), Vec::new());
-        Queued { message, missing, named_bytes, moved, lost, credits, is_arrival: false }
+        Queued { message, missing, named_bytes, moved, lost, loaded_bytes: 0, credits, is_arrival: false }
     }
 
     /// A value of another worker, supplied under its own name.
@@ -177,6 +179,10 @@ impl Inbox {
             for &(instr, id) in &missing {
                 match self.supplied.get(&id) {
                     Some(Ok(Supplied::Bytes(bytes))) => window.uploads.push(Payload { instr, bytes: bytes.clone() }),
+                    Some(Ok(Supplied::Loaded(bytes))) => {
+                        queued.loaded_bytes += bytes.len();
+                        window.uploads.push(Payload { instr, bytes: bytes.clone() });
+                    }
                     Some(Ok(Supplied::Moved(value))) => queued.moved.push((instr, value.clone())),
                     Some(Err(failure)) => queued.lost.push(Lost { instr, failure: failure.clone() }),
                     None => {}

@@ -81,6 +81,8 @@ impl Departing {
 #[derive(Clone)]
 pub(crate) enum Supplied {
     Bytes(Bytes),
+    /// Made by this process, from files.
+    Loaded(Bytes),
     Moved(Departing),
 }
 
@@ -88,7 +90,7 @@ impl Supplied {
     /// Bytes of its elements.
     pub(crate) fn len_bytes(&self) -> usize {
         match self {
-            Supplied::Bytes(bytes) => bytes.len(),
+            Supplied::Bytes(bytes) | Supplied::Loaded(bytes) => bytes.len(),
             Supplied::Moved(departing) => departing.ty.bytes(),
         }
     }

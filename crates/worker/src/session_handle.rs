@@ -86,6 +86,14 @@ impl SessionHandle {
         self.inner.port.supply(id, Ok(Supplied::Moved(value)))
     }
 
+    /// As [`SessionHandle::supply`], for a payload that this process has made: no bytes of it came from the client.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn supply_loaded(&self, id: TensorId, bytes: Bytes) -> Result<(), Oversupplied> {
+        self.inner.port.supply(id, Ok(Supplied::Loaded(bytes)))
+    }
+
     /// Says that a payload will never come: its value is poisoned with the failure, the rest of its window runs.
     pub fn fail(&self, id: TensorId, failure: Failure) {
         // A failure takes no bytes, so it is never too much.

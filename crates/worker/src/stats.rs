@@ -50,6 +50,7 @@ impl Totals {
             transfers: counts.transfers,
             moved_bytes_out: counts.moved_bytes_out,
             moved_bytes_in: counts.moved_bytes_in,
+            loaded_bytes: counts.loaded_bytes,
             live_bytes: memory.live_bytes,
             peak_bytes: memory.peak_bytes,
             cached_bytes: memory.cached_bytes,
@@ -120,6 +121,9 @@ pub struct WorkerStats {
     pub moved_bytes_out: u64,
     /// Bytes of values that came from other workers.
     pub moved_bytes_in: u64,
+    /// Bytes of batches that it read from files itself.
+    #[serde(default)]
+    pub loaded_bytes: u64,
     /// Bytes in buffers that someone holds.
     pub live_bytes: u64,
     /// The most there ever were.

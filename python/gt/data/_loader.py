@@ -222,7 +222,7 @@ class FileLoader(DataLoader):
         kind = self._arguments["shuffle"]
         return self._arguments["pool"] if kind == "pool" else kind
 
-    def _start(self, **changes: Any) -> _core._DataRun:
+    def _start(self, *, here: bool = False, **changes: Any) -> _core._DataRun:
         arguments = {
             **self._arguments,
             "epoch": self.epoch,
@@ -230,7 +230,7 @@ class FileLoader(DataLoader):
             "batch": self._batch,
             **changes,
         }
-        return _core._DataRun(self.dataset._source, arguments)
+        return _core._DataRun(self.dataset._source, arguments, here)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         self._end_run()
@@ -339,7 +339,7 @@ class FileLoader(DataLoader):
             "multiple": 1,
         }
         run = self._start(
-            shuffle="off", position=0, batch=0, batch_size=65536, drop_last=False, max_tokens=None, bucket=False,
+            here=True, shuffle="off", position=0, batch=0, batch_size=65536, drop_last=False, max_tokens=None, bucket=False,
             outputs=[output], sample_ids=False, prefetch=1,
         )  # fmt: skip
         parts = []

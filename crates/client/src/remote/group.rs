@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::members::{Links, Members};
 use super::placing::Placing;
 use super::{Dialer, Options, Remote};
-use crate::link::{Link, WaitError};
+use crate::link::{Link, WaitError, WorkerLoader};
 use crate::signal;
 
 /// What makes a failure the same on every worker that met it.
@@ -364,5 +364,9 @@ impl Link for Group {
 
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         self.inner.lend(id, bytes, cancel)
+    }
+
+    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        Link::open_loader(&*self.inner.home, description, ahead)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gt_ir::{Bytes, Failure, HostTensor, TensorId};
+use gt_ir::{Bytes, Failure, HostTensor, TensorId, Window};
 use gt_net::protocol::{DataRequest, StreamMessage, WorkerInfo, encode};
 
 use super::live::Live;
@@ -133,6 +133,16 @@ impl Remote {
                 let _ = data.send_with_body(&encode(&DataRequest::Upload { id: *id }), bytes.clone());
             }
         }
+    }
+
+    /// The values of a window that loaders of this session give.
+    pub(super) fn loaded_in(&self, window: &Window) -> Vec<TensorId> {
+        self.shared.loaded_in(window)
+    }
+
+    /// The window that defines them is in the streams.
+    pub(super) fn bind(&self, loaded: Vec<TensorId>) {
+        self.shared.bind(loaded);
     }
 
     /// Says something that takes no credits.

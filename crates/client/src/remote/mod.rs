@@ -13,6 +13,7 @@ mod dial;
 mod encoder;
 mod group;
 mod live;
+mod loading;
 mod member;
 mod members;
 mod placing;
@@ -36,7 +37,7 @@ pub use group::Group;
 use recorder::Recorder;
 use state::State;
 
-use crate::link::{Link, WaitError};
+use crate::link::{Link, WaitError, WorkerLoader};
 
 /// How long a lost server is looked for, from when it was last heard, before the session is given up: waits end within five
 /// seconds.
@@ -75,6 +76,8 @@ struct Shared {
     dialer: Arc<dyn Dialer>,
     options: Options,
     sending: Mutex<Encoder>,
+    /// Taken alone.
+    binds: Mutex<loading::Binds>,
     state: Mutex<State>,
     /// Something changed that a waiting sender or reader may wait for.
     changed: Condvar,
@@ -110,6 +113,7 @@ impl Remote {
         let shared = Arc::new(Shared {
             dialer,
             sending: Mutex::new(Encoder::default()),
+            binds: Mutex::default(),
             state: Mutex::new(State::new()),
             changed: Condvar::new(),
             upkeep: Condvar::new(),
@@ -197,6 +201,7 @@ impl Link for Remote {
             shared.state.lock().live.window(&window);
             return Ok(());
         }
+        let loaded = shared.loaded_in(&window);
         let apart;
         let data = {
             let mut encoder = shared.sending.lock();
@@ -223,6 +228,7 @@ impl Link for Remote {
             }
             data
         };
+        shared.bind(loaded);
         if let Some(core) = shared.recorder.moved() {
             shared.recorder.tell(core, data.clone());
         }
@@ -267,6 +273,10 @@ impl Link for Remote {
 
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         self.shared.lend(id, bytes, cancel)
+    }
+
+    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        Ok(Some(Box::new(Remote::open_loader(self, description, ahead)?)))
     }
 }
 

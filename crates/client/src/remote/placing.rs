@@ -73,6 +73,9 @@ impl Placing {
             let failure = Failure::new(FailureKind::WorkerLost, "there was no worker, and nobody waited for one");
             return self.live.fail(outs(), failure);
         }
+        // Made at home, whatever the scope: that is where the loader is.
+        let loaded = self.members.remote(self.members.home()).map_or_else(Vec::new, |home| home.loaded_in(&window));
+        self.placer.keep_at_home(&loaded);
         let layouts = self.layouts(&window);
         self.members.ensure(layouts.values().flatten().flat_map(|layout| layout.mesh.workers().iter().copied()));
         let layout = |scope: ScopeId| self.members.present(layouts.get(&scope)?.clone()?);
@@ -80,6 +83,10 @@ impl Placing {
             Ok(Placed::Whole(placed)) => self.dispatch(placed),
             Ok(Placed::Repeated(again)) => self.dispatch_again(again, &window.uploads),
             Err(error) => self.live.fail(outs(), refused(&error)),
+        }
+        if let Some(home) = self.members.remote(self.members.home()).filter(|_| !loaded.is_empty()) {
+            loaded.iter().for_each(|id| _ = self.lent.remove(id));
+            home.bind(loaded);
         }
     }
 

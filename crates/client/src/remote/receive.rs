@@ -148,6 +148,10 @@ impl Receiver for FromData {
                     }
                     ReadAnswer::Done {} => Answer::Done,
                     ReadAnswer::Stats { json } => Answer::Stats(json),
+                    ReadAnswer::Batch { types, note } => {
+                        let note = note.map_or_else(|| body.as_deref().unwrap_or_default().to_vec(), <[u8]>::to_vec);
+                        Answer::Batch { types, note }
+                    }
                 };
                 state.answer(request, answer);
                 drop(state);

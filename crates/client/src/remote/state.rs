@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId};
+use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId, TensorType};
 use gt_net::protocol::{ToServer, WorkerInfo, encode};
 use gt_net::{Connection, Outbox};
 
@@ -19,6 +19,7 @@ pub(super) enum Answer {
     Value(HostTensor),
     Done,
     Stats(String),
+    Batch { types: Vec<TensorType>, note: Vec<u8> },
     Failed(Failure),
 }
 
@@ -42,6 +43,10 @@ pub(super) struct State {
     pub session: Option<(u64, Box<[u8]>)>,
     /// How many workers the server has said are lost: said when resuming, so that none is missed or told twice.
     pub losses: u64,
+    /// What was said of the last of them.
+    pub last_loss: Option<Failure>,
+    /// Loaders that were opened.
+    pub loaders: u64,
     pub workers: Vec<WorkerInfo>,
     pub home: Option<WorkerInfo>,
     /// As they go to the server.
@@ -90,6 +95,8 @@ impl State {
             data: None,
             session: None,
             losses: 0,
+            last_loss: None,
+            loaders: 0,
             workers: Vec::new(),
             home: None,
             outbox: Outbox::new(OUTBOX_BYTES),
@@ -239,6 +246,7 @@ impl State {
         self.lost_workers.push((worker.to_string(), reason.to_string()));
         self.news = true;
         let failure = self.live.lose(worker, reason);
+        self.last_loss = Some(failure.clone());
         for answer in self.answers.values_mut().filter(|a| a.is_none()) {
             *answer = Some(Answer::Failed(failure.clone()));
         }

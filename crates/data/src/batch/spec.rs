@@ -1,19 +1,21 @@
 //! What a batch is made of.
 
 use gt_ir::DType;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Result};
 use crate::field::{Field, Kind};
+use crate::travel::{bits, dtype_name};
 
 /// One step of a column's expression, on every number of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Step {
-    Add(f64),
-    Mul(f64),
-    Div(f64),
-    Pow(f64),
-    Clip(f64, f64),
+    Add(#[serde(with = "bits")] f64),
+    Mul(#[serde(with = "bits")] f64),
+    Div(#[serde(with = "bits")] f64),
+    Pow(#[serde(with = "bits")] f64),
+    Clip(#[serde(with = "bits")] f64, #[serde(with = "bits")] f64),
     Log,
     Log1p,
     Log10,
@@ -53,19 +55,21 @@ impl Step {
 }
 
 /// One entry of a batch: a column, perhaps changed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Output {
     /// Its name in the batch.
     pub name: String,
     /// Which field of the source it comes from.
     pub field: usize,
     /// The dtype of the tensor. Text has none.
+    #[serde(with = "dtype_name")]
     pub dtype: DType,
     /// What happens to every number, in order.
     pub steps: Vec<Step>,
     /// Items a sample has at most.
     pub max_len: Option<usize>,
     /// What fills the rest of a row.
+    #[serde(with = "bits")]
     pub pad_value: f64,
     /// Rows are as long as the next multiple of this.
     pub multiple: usize,
@@ -80,7 +84,7 @@ impl Output {
 }
 
 /// How samples of different lengths become one tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Collate {
     /// Rows as long as the longest, with `lengths` and `mask`.
     Padded,
@@ -89,7 +93,7 @@ pub enum Collate {
 }
 
 /// What happens to a sample that is longer than `max_len`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outliers {
     /// Its first items are kept.
     Truncate,
@@ -98,7 +102,7 @@ pub enum Outliers {
 }
 
 /// What a batch is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchSpec {
     /// Its entries.
     pub outputs: Vec<Output>,

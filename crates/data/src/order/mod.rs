@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 mod draw;
 mod lanes;
 
@@ -17,7 +19,7 @@ pub(crate) use draw::{Draw, Purpose};
 use lanes::Turns;
 
 /// How samples are mixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shuffle {
     /// As they are stored.
     Off,
@@ -33,7 +35,7 @@ pub enum Shuffle {
 }
 
 /// What determines an order, apart from the epoch and the lengths of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderSpec {
     /// Keys every random choice.
     pub seed: u64,

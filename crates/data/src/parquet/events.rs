@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::cast;
 use crate::block::{Block, Column, Extents};
@@ -19,7 +20,7 @@ use crate::parquet::source::{ParquetOptions, RowBlock, RowReader};
 use crate::source::{BlockInfo, LoadTimes, Source};
 
 /// How the table says where a sample ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RangeEnd {
     /// The column of its last row.
     Last(String),
@@ -30,7 +31,7 @@ pub enum RangeEnd {
 }
 
 /// Which columns of a table say where samples are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventTable {
     /// The table's files.
     pub patterns: Vec<String>,

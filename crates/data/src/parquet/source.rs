@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use serde::{Deserialize, Serialize};
 
 use crate::block::{Block, Column};
 use crate::error::{DataError, Result};
@@ -29,13 +30,14 @@ const MAX_PARTS: u64 = 1 << 16;
 const KEPT_FOOTERS: usize = 4096;
 
 /// What is read of Parquet files.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ParquetOptions {
     /// Which columns; all that can be read where none are named.
     pub columns: Option<Vec<String>>,
     /// Leave out files that cannot be read instead of failing.
     pub skip_errors: bool,
     /// What stands for a null number, by column; the empty name is every other column.
+    #[serde(with = "crate::travel::named_bits")]
     pub null_values: Vec<(String, f64)>,
     /// Look at every footer, and keep nothing between runs.
     pub no_index_cache: bool,

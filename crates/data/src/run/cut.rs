@@ -3,6 +3,8 @@
 //! CUT-1: the batches of a group are a function of its samples and the spec alone, so that a run can resume inside it.
 //! CUT-2: every sample of a group is in exactly one of its batches, but for those `drop_last` leaves out at the end.
 
+use serde::{Deserialize, Serialize};
+
 use crate::order::{Draw, Purpose};
 
 /// Groups of this many batches are sorted by length together.
@@ -11,7 +13,7 @@ const BATCHES_PER_GROUP: usize = 50;
 const SAMPLES_PER_GROUP: usize = 8192;
 
 /// How positions become batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Samples in a batch; with `max_tokens`, at most this many. Zero means: as many as the tokens allow.
     pub batch_size: usize,

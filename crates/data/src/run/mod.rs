@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, BatchSpec, Picked, gather};
 use crate::error::{DataError, Result};
@@ -31,7 +32,7 @@ pub use stats::Stats;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A place in an epoch between two batches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// Samples before the group of batches it is in.
     pub position: u64,
@@ -40,7 +41,7 @@ pub struct Position {
 }
 
 /// Everything about a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     /// The order of samples.
     pub order: OrderSpec,

@@ -1,7 +1,9 @@
 //! What a run counts.
 
+use serde::{Deserialize, Serialize};
+
 /// Time and amounts since a run began. Times of several threads add up.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Seconds spent reading bytes.
     pub read_s: f64,

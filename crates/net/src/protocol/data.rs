@@ -64,6 +64,8 @@ messages! {
         3 => Done {},
         /// What the worker has done for the session, as JSON.
         4 => Stats { json: String },
+        /// A loader's next batch: its tensors, and what whoever makes it says of it here or in the body.
+        5 => Batch { types: Vec<TensorType>, note: Option<&'a [u8]> },
     }
 }
 

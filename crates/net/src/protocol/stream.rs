@@ -108,5 +108,35 @@ messages! {
             /// As of [`StreamMessage::DefinePlaced`].
             bindings: &'a [u8],
         },
+        /// Batches of a data set are to be made by the worker.
+        14 => OpenLoader {
+            /// The client's number for it.
+            loader: u64,
+            /// What is read and how, for whoever makes batches there.
+            description: &'a [u8],
+        },
+        /// Wants to know of the loader's next batch. As many are made ahead as are asked for.
+        15 => Announce {
+            /// Which loader.
+            loader: u64,
+            /// The answer's name.
+            request: u64,
+        },
+        /// Tensors of a batch that was announced become values. Comes behind the windows that define these.
+        16 => Bind {
+            /// Which loader.
+            loader: u64,
+            /// Which of its batches, in the order they were announced.
+            batch: u64,
+            /// Which of its tensors, and the value it becomes. None: nobody wants the batch.
+            values: Vec<(u32, TensorId)>,
+        },
+        /// A loader makes no more batches.
+        17 => CloseLoader {
+            /// Which.
+            loader: u64,
+            /// Those before this one are wanted all the same.
+            taken: u64,
+        },
     }
 }

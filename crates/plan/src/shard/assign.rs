@@ -67,9 +67,10 @@ impl Placer {
         layout: Option<&Layout>,
         payload: Option<&Payload>,
     ) -> Result<(), OpError> {
+        let is_at_home = instr.outs.first().is_some_and(|id| self.at_home.contains(id));
         // One worker takes it; it goes to others when they need it.
         let worker = match layout {
-            Some(layout) if !layout.mesh.workers().contains(&self.home) => layout.mesh.workers()[0],
+            Some(layout) if !is_at_home && !layout.mesh.workers().contains(&self.home) => layout.mesh.workers()[0],
             _ => self.home,
         };
         let ty = TensorType { dtype: upload.dtype, shape: upload.shape };

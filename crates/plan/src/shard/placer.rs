@@ -90,6 +90,8 @@ pub struct Placer {
     pub(super) values: IdMap<Known>,
     /// Values that went with a worker, and what was made of them.
     pub(super) lost: BTreeSet<TensorId>,
+    /// Uploads of the window being placed whose payloads are at home.
+    pub(super) at_home: BTreeSet<TensorId>,
     pub(super) next: u64,
     pub(super) traffic: Traffic,
     pub(super) report: Option<Box<Report>>,
@@ -122,12 +124,19 @@ pub(super) fn index(known: &mut Vec<Placement>, placement: &Placement) -> Placem
 }
 
 impl Placer {
+    /// These uploads of the next window will be supplied at home: they begin there, whatever their scope.
+    pub fn keep_at_home(&mut self, ids: &[TensorId]) {
+        self.at_home.clear();
+        self.at_home.extend(ids);
+    }
+
     /// A placer for a session whose unplaced values are on worker `home`.
     pub fn new(home: u32) -> Placer {
         Placer {
             home,
             values: IdMap::default(),
             lost: Default::default(),
+            at_home: Default::default(),
             next: 0,
             traffic: Traffic::default(),
             report: None,

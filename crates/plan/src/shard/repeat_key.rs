@@ -32,6 +32,9 @@ impl Placer {
                     None => hasher.word(u64::MAX),
                 }
             }
+            if let (Op::Upload(_), Some(id)) = (&instr.op, instr.outs.first()) {
+                hasher.word(self.at_home.contains(id) as u64);
+            }
             // REPEAT-4.
             let is_made_again = matches!(instr.op, Op::Fill(_) | Op::Iota(_));
             if is_made_again || instr.op.composite().is_some() && !matches!(instr.op, Op::Update(_)) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gt_net::{Address, ClientTls, Identity, Secret};
 
+use super::loader::LoadingOf;
 use crate::SessionConfig;
 
 /// What a session's variables ask for, or which of them is wrong.
@@ -88,6 +89,8 @@ pub struct ServeConfig {
     pub settings: SessionSettings,
     /// Who keeps the device's thread off the core of a client on the same host.
     pub recorder_moved: Option<RecorderMoved>,
+    /// Who makes batches of files, for each session; without it loaders are refused.
+    pub loading: Option<LoadingOf>,
 }
 
 impl ServeConfig {
@@ -108,6 +111,7 @@ impl ServeConfig {
             held: HeldLimits::default(),
             settings,
             recorder_moved: None,
+            loading: None,
         }
     }
 }

@@ -15,6 +15,8 @@ use super::arrivals::{Arrivals, Arrived, Delivery, Origin};
 use super::config::{HeldLimits, RecorderMoved};
 use super::courier::{Couriers, Parcel, Way};
 use super::group::Group;
+use super::loader::LoadingOf;
+use super::loaders::Loaders;
 use super::neighbors;
 use super::outlet::Outlet;
 use super::placing::Receive;
@@ -31,6 +33,7 @@ pub(super) struct Surroundings {
     pub(super) couriers: Arc<Couriers>,
     pub(super) held: HeldLimits,
     pub(super) recorder_moved: Option<RecorderMoved>,
+    pub(super) loading: Option<LoadingOf>,
 }
 
 /// What the server says of a session when it opens it.
@@ -53,11 +56,13 @@ pub(super) struct Hosted {
     arrivals: Mutex<Arrivals>,
     uploaded: Mutex<Uploaded>,
     outlet: Arc<Outlet>,
+    loaders: Loaders,
 }
 
 impl Hosted {
     pub(super) fn open(worker: &WorkerHandle, opening: Opening, around: &Surroundings) -> Arc<Hosted> {
         let Opening { number, secret, config, from } = opening;
+        let outlet = Arc::new(Outlet::new(around.held));
         let (steps, is_bereft) = (Mutex::new(Steps::new(from, &config, &around.held)), config.lost.is_some());
         let hosted = Arc::new(Hosted {
             number,
@@ -67,7 +72,8 @@ impl Hosted {
             steps,
             arrivals: Mutex::new(Arrivals::new(around.held.transfer_bytes)),
             uploaded: Mutex::default(),
-            outlet: Arc::new(Outlet::new(around.held)),
+            loaders: Loaders::new(around.loading.as_ref(), &outlet),
+            outlet,
             around: around.clone(),
         });
         // Weak, or the session would hold itself.
@@ -127,6 +133,10 @@ impl Hosted {
                 failed.into_iter().for_each(|delivery| self.deliver(delivery));
                 self.around.couriers.forget(self.number, Some(*from));
             }
+            // At once too: files are read while windows wait for room, and what those wait for may be a batch.
+            if let Step::Loader(request) = &step {
+                self.loaders.take(request, &self.handle);
+            }
             steps.push(stream, step)?;
             self.go_on(&mut steps);
             Ok(())
@@ -145,6 +155,11 @@ impl Hosted {
 
     /// Does what can be done.
     fn go_on(&self, steps: &mut Steps) {
+        self.go_on_until_full(steps);
+        self.loaders.supply(&self.handle);
+    }
+
+    fn go_on_until_full(&self, steps: &mut Steps) {
         while let Some((stream, step)) = steps.pop() {
             if let Err(step) = self.apply(steps, stream, step) {
                 steps.put_back(stream, step);
@@ -221,7 +236,8 @@ impl Hosted {
                 self.handle.move_then(id, sent, Box::new(then));
                 steps.executed.passed(stream);
             }
-            Step::Nothing => steps.executed.passed(stream),
+            // It has had its effect.
+            Step::Loader(_) | Step::Nothing => steps.executed.passed(stream),
         }
         Ok(())
     }
@@ -278,7 +294,7 @@ impl Hosted {
         match value {
             Ok(value) => {
                 let supplied = match value {
-                    Supplied::Bytes(bytes) => self.handle.supply(id, bytes),
+                    Supplied::Bytes(bytes) | Supplied::Loaded(bytes) => self.handle.supply(id, bytes),
                     Supplied::Moved(value) => self.handle.hand(id, value),
                 };
                 // It was expected, so there is room.
@@ -314,6 +330,7 @@ impl Hosted {
             self.outlet.close(Some(reason));
         }
         self.handle.close();
+        self.loaders.close();
         self.around.couriers.forget(self.number, None);
         self.outlet.close(None);
     }

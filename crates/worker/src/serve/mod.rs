@@ -6,6 +6,7 @@
 //! client ◄═ data ══════ outlet ◄─ answers, from whatever thread has them
 //! worker ◄═ data ══════ courier ◄─ values that move, from whatever thread has them
 //! worker ◄── neighbors ◄─ the same, to a session of this process: as they lie
+//! files ──► loaders (a thread for each) ─────────────────────────────────────────────────► SessionHandle
 //! worker ══ data ═════► arrivals (until the stream is there) ─────────────────────────────► SessionHandle
 //! ```
 //! Threads: the I/O thread receives; the device thread says when something has run, and moves on what had no room; one
@@ -29,6 +30,8 @@ mod handshake;
 mod host;
 mod hosted;
 mod join;
+mod loader;
+mod loaders;
 mod neighbors;
 mod outlet;
 mod placing;
@@ -42,4 +45,5 @@ mod uploads;
 
 pub use config::{HeldLimits, RecorderMoved, ServeConfig, ServedDevice, SessionSettings};
 pub use error::ServeError;
+pub use loader::{BatchMaker, Loading, LoadingOf, MadeBatch};
 pub use service::Service;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
+use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorType};
 use gt_net::protocol::{DataReply, ReadAnswer, encode};
 use gt_net::{Connection, NetError};
 use parking_lot::Mutex;
@@ -169,6 +169,20 @@ impl Outlet {
             }
             Err(error) => self.answer(request, ReadAnswer::Failed { failure: failure(error) }, None),
         }
+    }
+
+    /// Says what a loader's next batch is.
+    pub(super) fn batch(&self, request: u64, types: Vec<TensorType>, note: Vec<u8>) {
+        match note.len() <= IN_HEAD_BYTES {
+            true => self.answer(request, ReadAnswer::Batch { types, note: Some(&note) }, None),
+            false => self.answer(request, ReadAnswer::Batch { types, note: None }, Some(note.into())),
+        }
+    }
+
+    /// A question that nobody wants to be answered any more.
+    pub(super) fn forgive(&self) {
+        let mut state = self.state.lock();
+        state.owed = state.owed.saturating_sub(1);
     }
 
     /// Says that everything before has run.

@@ -17,6 +17,7 @@ use gt_plan::{Bindings, Template};
 
 use super::arrivals::Origin;
 use super::config::HeldLimits;
+use super::loaders::LoaderRequest;
 use super::placing::{Placing, Receive};
 use super::templates::Templates;
 use crate::Missing;
@@ -44,6 +45,8 @@ pub(super) enum Step {
     Receive(Box<Receive>),
     /// Wait for no more values of a worker.
     Abandon { from: Origin, failure: Box<Failure> },
+    /// Something for a loader.
+    Loader(LoaderRequest),
     /// Nothing: the message has had its effect.
     Nothing,
 }
@@ -247,6 +250,14 @@ impl Reading {
                 None if self.is_bereft => Step::Nothing,
                 None => return Err(not_one_of_several()),
             },
+            StreamMessage::OpenLoader { loader, description } => {
+                Step::Loader(LoaderRequest::Open { loader, description: description.into() })
+            }
+            StreamMessage::Announce { loader, request } => Step::Loader(LoaderRequest::Announce { loader, request }),
+            StreamMessage::Bind { loader, batch, values } => {
+                Step::Loader(LoaderRequest::Bind { loader, batch, values })
+            }
+            StreamMessage::CloseLoader { loader, taken } => Step::Loader(LoaderRequest::Close { loader, taken }),
         };
         steps.push((stream, step));
         Ok(None)

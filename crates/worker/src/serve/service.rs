@@ -49,6 +49,7 @@ impl Service {
             couriers: Arc::new(couriers),
             held: config.held,
             recorder_moved: config.recorder_moved.clone(),
+            loading: config.loading.clone(),
         };
         let host = Arc::new(Host::new(worker, config.settings.clone(), around, config.idle_timeout));
         let (listeners, info) = listen(&io, &host, device, &config)?;
