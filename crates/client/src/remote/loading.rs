@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::state::Answer;
 use super::{Remote, Shared};
 use crate::link::{AnnouncedBatch, WaitError, WorkerLoader};
+use crate::session::is_forked;
 
 /// Which tensor of which batch a value is.
 #[derive(Clone, Copy)]
@@ -177,6 +178,10 @@ impl WorkerLoader for RemoteLoader {
 
 impl Drop for RemoteLoader {
     fn drop(&mut self) {
+        // A forked child has a copy of the connections; the loader is its parent's.
+        if is_forked() {
+            return;
+        }
         let asked = self.asked.get_mut();
         let mut state = self.shared.state.lock();
         asked.requests.iter().for_each(|request| state.forget_answer(*request));
