@@ -19,7 +19,8 @@ def get_worker_stats() -> dict[str, dict[str, Any]]:
     """What every worker has counted since it started, by worker id. Does not wait for recorded work.
 
     Among the entries: `total_instructions`, `windows`, `idle_cuts`, `round_trips`, `bytes_in`, `bytes_out`, `live_bytes`,
-    `flops`; `transfers`, `moved_bytes_out` and `moved_bytes_in` tell what went between workers; `operations` tells how many instructions ran compiled and eager, `compilation_stats` (also as
+    `flops`; `transfers`, `moved_bytes_out` and `moved_bytes_in` tell what went between workers, `loaded_bytes` what they
+    read from files themselves; `operations` tells how many instructions ran compiled and eager, `compilation_stats` (also as
     `compilation`) how often a plan was found in the cache; `hot_instructions`, `unique_sequences`, `hot_sequences`,
     `hot_threshold`, `top_sequences` tell what repeats.
 

@@ -69,7 +69,9 @@ class FileLoader(DataLoader):
     the same length. `memory_budget`: what blocks and finished batches may take. `transforms`: expressions over columns
     (`gt.data.col`), which the threads compute, and functions of a whole batch, which run here.
 
-    The order is a function of seed, epoch and position alone: not of threads or memory. `state_dict` is a small dict that
+    With a server the session's worker reads the files and makes the batches; see `docs/data.md`.
+
+    The order is a function of seed, epoch and position alone: not of threads, memory or workers. `state_dict` is a small dict that
     stands for the batches that were given; after `load_state_dict` exactly the others follow.
     """
 

@@ -328,3 +328,43 @@ def test_a_loop_goes_on_when_the_program_changes_its_workers(cluster: Cluster, f
     """
     alone = program(folder, text).replace("gt.connect(", "str(").replace("gt.gpu_workers(1)", "pass")
     assert cluster.run(program(folder, text)) == cluster.run(alone)
+
+
+# A data-parallel loop; the batches of the first epoch begin outside of any scope, those of the second inside.
+SPLIT = """
+import gt
+gt.register_config("both", gt.SignalConfig(shard=gt.ShardConfig(axis=0, workers=[0, 1])))
+gt.register_config("other", gt.SignalConfig(shard=gt.ShardConfig(axis=0, workers=[OTHER])))
+ds = gt.data.ParquetDataset(FOLDER + "/*.parquet")
+dl = gt.data.DataLoader(ds, batch_size=100, shuffle=True, generator=0, num_workers=1, dtypes=gt.float32, pad_to_multiple_of=64)
+w = gt.zeros(64, requires_grad=True)
+losses = []
+def step(batch):
+    loss = ((batch["hits"] * batch["mask"]) @ w - batch["angle"]).square().mean()
+    loss.backward()
+    with gt.no_grad():
+        w.sub_(0.01 * w.grad)
+    w.grad = None
+    losses.append(loss.item())
+for batch in dl:
+    with gt.signal.context("both"):
+        step(batch)
+with gt.signal.context("both"):
+    for batch in dl:
+        step(batch)
+with gt.signal.context("other"):
+    for batch in dl:
+        step(batch)
+print([round(x, 4) for x in losses])
+print(sum(s["bytes_in"] for s in gt.debug.get_worker_stats().values()))
+"""
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_batches_are_split_over_workers_from_where_they_are_made(cluster: Cluster, folder, other):
+    server = cluster.server(workers=2)
+    text = program(folder, SPLIT).replace("OTHER", str(other))
+    alone = cluster.run(text).splitlines()
+    assert len(alone[0].split(",")) == 27
+    told = cluster.run(text, server.address).splitlines()
+    assert told[0] == alone[0] and int(told[1]) < 1000
