@@ -9,6 +9,8 @@ use gt_ir::{Bytes, Shape, TensorType};
 use gt_worker::serve::{BatchMaker, Loading, MadeBatch};
 use parking_lot::Mutex;
 
+use crate::memory_limit;
+
 /// How many data sets of a session stay open between its loaders: an epoch is a loader, and its files are those of the last.
 const KEPT_SOURCES: usize = 8;
 /// The most threads of a loader: a client may ask for anything.
@@ -53,6 +55,8 @@ impl SessionLoading {
     fn begin(&self, description: &[u8]) -> Result<Run, DataError> {
         let mut spec = LoaderSpec::decode(description)?;
         spec.run.threads = spec.run.threads.min(MOST_THREADS);
+        // Blocks and batches lie in this process's memory, beside the engine's.
+        spec.run.memory_budget = spec.run.memory_budget.min(memory_limit::available() / 2);
         Run::start(self.source(&spec)?, spec.run)
     }
 }

@@ -257,7 +257,11 @@ impl Fake {
             | StreamMessage::Placed { .. }
             | StreamMessage::DefinePlaced { .. }
             | StreamMessage::ReplayPlaced { .. }
-            | StreamMessage::Abandon { .. }) => {
+            | StreamMessage::Abandon { .. }
+            | StreamMessage::OpenLoader { .. }
+            | StreamMessage::Announce { .. }
+            | StreamMessage::Bind { .. }
+            | StreamMessage::CloseLoader { .. }) => {
                 panic!("{other:?}")
             }
         }

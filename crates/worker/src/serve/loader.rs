@@ -89,8 +89,9 @@ impl Loader {
             let types = made.tensors.iter().map(|(ty, _)| *ty).collect();
             let mut state = self.state.lock();
             if state.ended {
-                return self.outlet.forgive();
+                return;
             }
+            state.requests.pop_front();
             let number = state.made;
             state.made += 1;
             if !made.tensors.is_empty() {
@@ -102,15 +103,15 @@ impl Loader {
         }
     }
 
-    /// Waits for the next question; none when there will be no more.
+    /// Waits for the next question; none when there will be no more. It stays until it is answered: somebody else may have to.
     fn next_request(&self) -> Option<u64> {
         let mut state = self.state.lock();
         loop {
             if state.ended {
                 return None;
             }
-            if let Some(request) = state.requests.pop_front() {
-                return Some(request);
+            if let Some(request) = state.requests.front() {
+                return Some(*request);
             }
             self.work.wait(&mut state);
         }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver as Queue, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use gt_engine::Reference;
-use gt_ir::{Bytes, Failure, HostTensor, TensorId, Window};
+use gt_ir::{Bytes, Failure, HostTensor, TensorId, TensorType, Window};
 use gt_net::protocol::{
     DataReply, DataRequest, FromWorker, ReadAnswer, StreamMessage, ToWorker, WorkerInfo, decode, encode,
 };
@@ -239,6 +239,7 @@ pub enum Answer {
     Failed(Failure),
     Done,
     Stats(Box<WorkerStats>),
+    Batch(Vec<TensorType>, Vec<u8>),
 }
 
 /// A session's client.
@@ -304,6 +305,9 @@ impl FakeClient {
             ReadAnswer::Failed { failure } => Answer::Failed(failure),
             ReadAnswer::Done {} => Answer::Done,
             ReadAnswer::Stats { json } => Answer::Stats(Box::new(WorkerStats::from_json(&json).unwrap())),
+            ReadAnswer::Batch { types, note } => {
+                Answer::Batch(types, note.map_or(body.unwrap_or_default().to_vec(), Vec::from))
+            }
         };
         (request, answer)
     }
