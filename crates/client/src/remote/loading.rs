@@ -128,16 +128,17 @@ impl WorkerLoader for RemoteLoader {
         let Some(request) = self.asked.lock().requests.front().copied() else {
             return Err(WaitError::Failed(self.lost().unwrap_or_else(super::state::closed)));
         };
+        self.shared.state.lock().batch_waiters += 1;
         let answer = self.shared.wait(cancel, |state| match state.losses == self.losses {
             true => state.take_answer(request).map(Ok),
             // What it announced went with it.
             false => Some(Err(WaitError::Failed(state.last_loss.clone().unwrap_or_else(super::state::closed)))),
         });
-        let answer = match answer {
+        self.shared.state.lock().batch_waiters -= 1;
+        if let Err(WaitError::Interrupted) = answer {
             // It is asked for again: the answer is still to come.
-            Err(WaitError::Interrupted) => return Err(WaitError::Interrupted),
-            answer => answer,
-        };
+            return Err(WaitError::Interrupted);
+        }
         let batch = {
             let mut asked = self.asked.lock();
             asked.requests.pop_front();

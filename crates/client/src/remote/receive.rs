@@ -153,9 +153,13 @@ impl Receiver for FromData {
                         Answer::Batch { types, note }
                     }
                 };
+                // Batches are announced ahead: mostly nobody waits for one (RECEIVE-1).
+                let is_awaited = state.batch_waiters > 0 || !matches!(answer, Answer::Batch { .. });
                 state.answer(request, answer);
                 drop(state);
-                shared.changed.notify_all();
+                if is_awaited {
+                    shared.changed.notify_all();
+                }
                 return;
             }
             // The session has moved since it asked.

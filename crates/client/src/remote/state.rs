@@ -47,6 +47,8 @@ pub(super) struct State {
     pub last_loss: Option<Failure>,
     /// Loaders that were opened.
     pub loaders: u64,
+    /// Threads that wait for a loader's next batch.
+    pub batch_waiters: usize,
     pub workers: Vec<WorkerInfo>,
     pub home: Option<WorkerInfo>,
     /// As they go to the server.
@@ -97,6 +99,7 @@ impl State {
             losses: 0,
             last_loss: None,
             loaders: 0,
+            batch_waiters: 0,
             workers: Vec::new(),
             home: None,
             outbox: Outbox::new(OUTBOX_BYTES),
