@@ -368,3 +368,39 @@ def test_batches_are_split_over_workers_from_where_they_are_made(cluster: Cluste
     assert len(alone[0].split(",")) == 27
     told = cluster.run(text, server.address).splitlines()
     assert told[0] == alone[0] and int(told[1]) < 1000
+
+
+def test_each_op_alone_and_loops_of_several_threads(cluster: Cluster, folder):
+    """A batch is cut into several windows, and windows of other threads come between."""
+    server = cluster.server(workers=1)
+    text = """
+    import threading, gt
+    ds = gt.data.ParquetDataset(FOLDER + "/*.parquet")
+    sums = [None] * 3
+    def loop(seed):
+        dl = gt.data.DataLoader(ds, batch_size=25, shuffle=True, num_workers=seed, generator=seed)
+        sums[seed] = [((b["hits"] * b["mask"]).sum(), b["id"].sum()) for b in dl]
+    threads = [threading.Thread(target=loop, args=(seed,)) for seed in range(3)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    print([[(x.item(), n.item()) for x, n in of] for of in sums])
+    """
+    expected = cluster.run(program(folder, text))
+    assert cluster.run(program(folder, text), server.address) == expected
+    assert cluster.run(program(folder, text), server.address, GT_CLIENT_BATCH_SIZE=1) == expected
+
+
+def test_batches_larger_than_windows_may_be_are_not_held_up(cluster: Cluster, tmp_path):
+    """24 MiB a batch, more than cuts a window, and in a session that may hold few of them."""
+    np.save(tmp_path / "x.npy", np.arange(12 * 6 * 2**17, dtype=np.float64).reshape(12, 6, -1))
+    server = cluster.server("--max-session-memory", "200MiB", workers=1)
+    text = """
+    import gt
+    dl = gt.data.DataLoader(gt.data.NpyDataset(FOLDER + "/x.npy"), batch_size=4, num_workers=2, shuffle=True, generator=0)
+    for _ in range(3):
+        total = 0
+        for batch in dl:
+            total += batch["data"].sum().item()
+        print(total)
+    """
+    assert cluster.run(program(tmp_path, text), server.address) == cluster.run(program(tmp_path, text))
