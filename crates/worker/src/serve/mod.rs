@@ -31,12 +31,15 @@ mod hosted;
 mod join;
 mod neighbors;
 mod outlet;
+mod parcel;
 mod placing;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
+mod route;
 mod service;
 mod steps;
+mod taken;
 mod templates;
 mod uploads;
 
