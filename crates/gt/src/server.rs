@@ -9,6 +9,7 @@ use gt_client::session::{self, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_ir::ops::Upload;
 use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
+use gt_net::protocol::WorkerInfo;
 use gt_net::{Address, ClientTls, Io};
 use parking_lot::Mutex;
 
@@ -191,15 +192,23 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
         WaitError::Interrupted => Error::Interrupted,
         WaitError::Failed(failure) => Error::Connection(failure.message),
     })?;
+    let joining_pays = joining_pays(remote.home_worker().as_ref());
     let remote = Arc::new(Connected::new(remote, &address.to_string(), instruction_log(config)?));
     let session = Session {
         link: Box::new(remote.clone()),
         batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),
-        // A step that is sent whole is one message instead of several, and the worker has cores of its own.
-        join_after: config.join_after(true),
+        join_after: config.join_after(joining_pays),
         debug: config.client_debug(),
     };
     Ok((session, Current::Remote(remote)))
+}
+
+/// Whether a step that is sent whole is recorded while the worker has the end of the one before to work on. It is not where worker and
+/// recorder share their cores: there the worker should begin with what is recorded first.
+fn joining_pays(home: Option<&WorkerInfo>) -> bool {
+    let has_spare_core =
+        |threads: u32| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > threads as usize);
+    home.is_none_or(|worker| worker.host != gt_net::host_id() || has_spare_core(worker.threads))
 }
 
 /// What this process runs, for people: the script, where the program is an interpreter.

@@ -69,6 +69,17 @@ impl<M> Outbox<M> {
         Ok((self.first..).zip(self.kept.iter().map(|(message, _)| message)))
     }
 
+    /// A kept message, by its number.
+    pub fn get(&self, seq: u64) -> Option<&M> {
+        let place = usize::try_from(seq.checked_sub(self.first)?).ok()?;
+        self.kept.get(place).map(|(message, _)| message)
+    }
+
+    /// The number of the first message that the other side may not have.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
     /// How many bytes are kept.
     pub fn kept_bytes(&self) -> usize {
         self.bytes

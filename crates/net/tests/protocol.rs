@@ -128,7 +128,7 @@ fn stream() -> Vec<StreamMessage<'static>> {
 }
 
 fn data_requests() -> Vec<DataRequest<'static>> {
-    let transfer = |value, bytes| DataRequest::Transfer { id: TensorId(9), value, bytes };
+    let transfer = |value, bytes| DataRequest::Transfer { number: 1 << 40, id: TensorId(9), value, bytes };
     vec![
         DataRequest::Attach { session: 1, secret: b"s" },
         DataRequest::Upload { id: TensorId::new(3, 4) },
@@ -154,6 +154,8 @@ fn data_replies() -> Vec<DataReply<'static>> {
         answer(ReadAnswer::Batch { types: vec![TensorType::new(DType::F32, &[4, 9])], note: Some(b"x") }),
         answer(ReadAnswer::Batch { types: vec![], note: None }),
         DataReply::Echo { request: 1 },
+        DataReply::Taken { transfers: 300 },
+        DataReply::OutOfReach { number: 3, epoch: 4, reason: "nobody answers".into() },
     ]
 }
 

@@ -3,113 +3,16 @@
 mod serving;
 mod support;
 
-use gt_ir::{Failure, FailureKind, Instr, SiteId, TensorId, TensorType};
+use gt_ir::{Failure, FailureKind, Instr, TensorId, TensorType};
 use gt_net::protocol::{DataRequest, Peer, StreamMessage, encode};
-use gt_plan::shard::{Conversion, PlacedStep, PlacedWindow, Placement};
+use gt_plan::shard::PlacedStep;
+use serving::pair::*;
 use serving::*;
 use support::{floats, within_time};
-
-/// Which session a worker of this number has: 10, 11.
-fn session(number: u32) -> u64 {
-    10 + number as u64
-}
-
-/// How two workers of one process are told of each other.
-#[derive(Clone, Copy, PartialEq)]
-enum Known {
-    /// As what they are.
-    AsNeighbors,
-    /// By another name of their sockets, so that they take each other for two processes.
-    AsOthers,
-}
-
-/// Two workers and a client that has a session on both.
-struct Pair {
-    known: Known,
-    stages: [Stage; 2],
-    clients: [FakeClient; 2],
-    sent: [u64; 2],
-}
-
-impl Pair {
-    fn new(known: Known) -> Pair {
-        let stages = [Stage::new(), Stage::new()];
-        let clients = [0, 1].map(|n: u32| {
-            stages[n as usize].control.open(session(n));
-            stages[n as usize].attach(session(n))
-        });
-        let mut pair = Pair { known, stages, clients, sent: [0; 2] };
-        pair.introduce([1, 1]);
-        pair
-    }
-
-    /// Tells each of the other.
-    fn introduce(&mut self, epochs: [u64; 2]) {
-        for own in 0..2u32 {
-            let other = 1 - own;
-            let mut worker = self.stages[other as usize].service.info().clone();
-            if self.known == Known::AsOthers {
-                let link = self.stages[other as usize].directory.path().join("other.sock");
-                let socket = worker.unix.replace(link.display().to_string()).unwrap();
-                // Told again, it is there already.
-                let _ = std::os::unix::fs::symlink(socket, link);
-            }
-            let epoch = epochs[other as usize];
-            let peer = Peer { number: other, epoch, worker, session: session(other), secret: SECRET.into() };
-            self.say(own, &StreamMessage::Peers { own, epoch: epochs[own as usize], peers: vec![peer] });
-        }
-    }
-
-    fn say(&mut self, to: u32, message: &StreamMessage<'_>) {
-        let seq = self.sent[to as usize];
-        self.stages[to as usize].control.stream(session(to), seq, message);
-        self.sent[to as usize] += 1;
-    }
-
-    fn placed(&mut self, to: u32, window: &PlacedWindow) {
-        let mut bytes = Vec::new();
-        window.encode(&mut bytes);
-        self.say(to, &StreamMessage::Placed { window: &bytes });
-    }
-
-    fn read(&mut self, from: u32, request: u64, id: u64) {
-        self.say(from, &StreamMessage::Read { request, id: TensorId(id) });
-    }
-}
 
 /// Runs the body with workers that know each other as neighbors, and as others.
 fn either_way(body: fn(Known)) {
     within_time(move || [Known::AsNeighbors, Known::AsOthers].into_iter().for_each(body));
-}
-
-fn floats_type(len: usize) -> TensorType {
-    TensorType::new(gt_ir::DType::F32, &[len])
-}
-
-/// Runs lines on one worker.
-fn run(lines: &[&str], on: u32) -> Vec<PlacedStep> {
-    let step = |line: &&str| {
-        let instr: Instr = line.parse().unwrap();
-        let ins = instr.ins.iter().map(|_| (floats_type(2), on)).collect();
-        let outs = instr.outs.iter().map(|_| on).collect();
-        PlacedStep::Run { instr, ins, outs }
-    };
-    lines.iter().map(step).collect()
-}
-
-/// Moves a value; the name it travels under is made of its new one.
-fn carry(from: u64, to: u64, ty: TensorType, lies: u32, wanted: u32) -> PlacedStep {
-    let value = Conversion { from: TensorId(from), to: TensorId(to), ty, lies, wanted };
-    PlacedStep::Convert { values: vec![value], first: TensorId(100_000 + to), site: SiteId(0) }
-}
-
-fn placed(steps: Vec<PlacedStep>, frees: &[(u64, u32)]) -> PlacedWindow {
-    PlacedWindow {
-        placements: vec![Placement::on(0), Placement::on(1)],
-        steps,
-        frees: frees.iter().map(|&(id, at)| (TensorId(id), at)).collect(),
-        ..PlacedWindow::default()
-    }
 }
 
 fn lost() -> Failure {
@@ -197,7 +100,8 @@ fn what_a_lost_worker_was_to_send_fails_at_once_and_late_values_are_dropped() {
         let late = FakeClient::connect(pair.stages[1].service.info());
         late.ask(&DataRequest::AttachPeer { session: session(1), secret: SECRET, from: 0, epoch: 1 });
         late.wait_attached();
-        let head = DataRequest::Transfer { id: TensorId(1), value: Ok(floats_type(2)), bytes: Some(&[0; 8]) };
+        let head =
+            DataRequest::Transfer { number: 0, id: TensorId(1), value: Ok(floats_type(2)), bytes: Some(&[0; 8]) };
         late.line.connection.send(&encode(&head)).unwrap();
         pair.introduce([2, 1]);
         let mut steps = run(&["%10 = fill() dtype=f32 shape=[2] $ 6.0"], 0);
@@ -220,7 +124,7 @@ fn nobody_brings_values_without_the_secret_of_their_session() {
         stranger.ask(&DataRequest::AttachPeer { session: 1, secret: b"another", from: 0, epoch: 0 });
         assert!(stranger.refusal().contains("secret"));
         let client = stage.attach(1);
-        client.ask(&DataRequest::Transfer { id: TensorId(1), value: Err(lost()), bytes: None });
+        client.ask(&DataRequest::Transfer { number: 0, id: TensorId(1), value: Err(lost()), bytes: None });
         assert!(client.refusal().contains("clients send uploads"));
         let peer = FakeClient::connect(stage.service.info());
         peer.ask(&DataRequest::AttachPeer { session: 1, secret: SECRET, from: 0, epoch: 0 });
@@ -228,24 +132,6 @@ fn nobody_brings_values_without_the_secret_of_their_session() {
         peer.ask(&DataRequest::Upload { id: TensorId(1) });
         assert!(peer.refusal().contains("workers send transfers"));
         assert_eq!(stage.service.sessions(), [1, 2]);
-    });
-}
-
-#[test]
-fn a_worker_out_of_reach_ends_the_session_that_has_values_for_it() {
-    // The server of this test knows no relay, and does not even say so: that is waited for.
-    support::within(std::time::Duration::from_secs(60), || {
-        let mut pair = Pair::new(Known::AsNeighbors);
-        let mut worker = pair.stages[1].service.info().clone();
-        (worker.unix, worker.tcp) = (None, None);
-        let peer = Peer { number: 1, epoch: 2, worker, session: session(1), secret: SECRET.into() };
-        pair.say(0, &StreamMessage::Peers { own: 0, epoch: 1, peers: vec![peer] });
-        let mut steps = run(&["%1 = fill() dtype=f32 shape=[2] $ 4.0"], 0);
-        steps.push(carry(1, 2, floats_type(2), 0, 1));
-        pair.placed(0, &placed(steps, &[]));
-        let Said::Broken(of, reason) = pair.stages[0].control.said_otherwise() else { panic!("it is broken") };
-        assert_eq!(of, session(0));
-        assert!(reason.contains("could not be"), "{reason}");
     });
 }
 

@@ -7,6 +7,7 @@ CLUSTER-3: whatever is waited for is waited for with an end.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -40,7 +41,9 @@ def eventually(what: str, is_so: Callable[[], Any], *, within: float = PATIENCE)
 class Process:
     """A process of the test, with its stdout and stderr in files that may be read at any time."""
 
-    def __init__(self, command: list[str], name: str, variables: dict[str, Any], directory: Path) -> None:
+    def __init__(
+        self, command: list[str], name: str, variables: dict[str, Any], directory: Path, cwd: Path | None = None
+    ) -> None:
         self.out, self.err = directory / f"{name}.out", directory / f"{name}.err"
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.popen = subprocess.Popen(
@@ -49,6 +52,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                cwd=cwd,
             )
         self.name, self.pid = name, self.popen.pid
 
@@ -95,6 +99,18 @@ class Process:
 
     def resident_bytes(self) -> int:
         return resident_bytes(self.pid)
+
+    def listens_at(self) -> int:
+        """The port where it waits for connections over a network."""
+        inodes = {line.split()[9]: line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
+        for descriptor in Path(f"/proc/{self.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                target = str(descriptor.readlink())
+                if target.startswith("socket:["):
+                    row = inodes.get(target[8:-1])
+                    if row and row[3] == "0A":
+                        return int(row[1].split(":")[1], 16)
+        raise AssertionError(f"{self.name} does not listen at a port")
 
 
 def resident_bytes(pid: int) -> int:
@@ -162,26 +178,28 @@ class Cluster:
             said = process.said()
             assert "panicked" not in said and "RUST_BACKTRACE" not in said, f"{process.name}:\n{said}"
 
-    def _start(self, kind: type[Process], command: list[str], name: str, variables: dict[str, Any]) -> Any:
+    def _start(
+        self, kind: type[Process], command: list[str], name: str, variables: dict[str, Any], cwd: Path | None = None
+    ) -> Any:
         count = sum(p.name.startswith(name) for p in self.processes)
-        process = kind(command, f"{name}-{count}", variables, self.directory)
+        process = kind(command, f"{name}-{count}", variables, self.directory, cwd)
         self.processes.append(process)
         return process
 
-    def server(self, *args: Any, port: int = 0, workers: int = 0, **variables: Any) -> Server:
+    def server(self, *args: Any, port: int = 0, workers: int = 0, cwd: Path | None = None, **variables: Any) -> Server:
         """A server that is ready, with so many workers of its own that have joined."""
         args = (*args, "--workers", workers) if workers else args
         command = [sys.executable, "-m", "gt", "server", "-p", str(port), *map(str, args)]
-        server: Server = self._start(Server, command, "server", variables)
+        server: Server = self._start(Server, command, "server", variables, cwd)
         server.wait_ready()
         self.strays += server.children()
         if workers:
             self.wait_for_workers(server, workers)
         return server
 
-    def worker(self, port: int, *args: Any, **variables: Any) -> Process:
+    def worker(self, port: int, *args: Any, cwd: Path | None = None, **variables: Any) -> Process:
         command = [sys.executable, "-m", "gt", "worker", "-p", str(port), *map(str, args)]
-        return self._start(Process, command, "worker", variables)
+        return self._start(Process, command, "worker", variables, cwd)
 
     def client(self, program: str, address: str | None = None, *, name: str = "client", **variables: Any) -> Process:
         """A script; connected from its first op on, if there is an address."""

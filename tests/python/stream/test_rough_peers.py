@@ -42,18 +42,7 @@ class Scene:
         """Where strangers can knock: the server's port and socket, the worker's socket and port."""
         sockets = sorted((self.cluster.directory / "gt").glob("*.sock"))
         assert len(sockets) == 2, sockets
-        return [self.server.port, *sockets, self.worker_port()]
-
-    def worker_port(self) -> int:
-        inodes = {line.split()[9]: line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
-        for descriptor in Path(f"/proc/{self.worker.pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                target = str(descriptor.readlink())
-                if target.startswith("socket:["):
-                    row = inodes.get(target[8:-1])
-                    if row and row[3] == "0A":
-                        return int(row[1].split(":")[1], 16)
-        raise AssertionError("the worker does not listen at a port")
+        return [self.server.port, *sockets, self.worker.listens_at()]
 
     def assert_unharmed(self) -> None:
         """The server answers, and the client gets further."""

@@ -66,6 +66,11 @@ impl Group {
         self.inner.home.home().map(|worker| worker.id)
     }
 
+    /// That worker, if there is one yet.
+    pub fn home_worker(&self) -> Option<WorkerInfo> {
+        self.inner.home.home()
+    }
+
     /// Whether it has ended by itself.
     pub fn is_lost(&self) -> bool {
         self.inner.home.is_lost()

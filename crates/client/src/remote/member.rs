@@ -7,7 +7,7 @@ use gt_ir::{Bytes, Failure, HostTensor, TensorId, Window};
 use gt_net::protocol::{DataRequest, StreamMessage, WorkerInfo, encode};
 
 use super::live::Live;
-use super::state::Answer;
+use super::state::{Answer, OutOfReach};
 use super::{Dialer, Options, Remote, Shared};
 use crate::link::WaitError;
 
@@ -51,6 +51,11 @@ impl Remote {
     /// The workers it has lost since this was last asked, and how.
     pub(super) fn take_losses(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.shared.state.lock().lost_workers)
+    }
+
+    /// The workers that its own has found to be out of reach since this was last asked.
+    pub(super) fn take_out_of_reach(&self) -> Vec<OutOfReach> {
+        std::mem::take(&mut self.shared.state.lock().out_of_reach)
     }
 
     /// Says what is to be called when a worker was lost or found, or the session has ended.

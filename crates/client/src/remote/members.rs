@@ -6,6 +6,8 @@
 //! MEMBER-3: what a lost worker was to send is given up in every stream before anything that was placed without it.
 //! MEMBER-4: a lost worker's session is closed, unless it is home: what was on its way there must not reach another worker.
 //! Where it was, another session waits for a worker of that place as soon as a signal names it.
+//! MEMBER-5: of two workers where one cannot reach the other, one is given up: the one that is out of reach, unless it is home. It
+//! is not asked again as long as it is the same process at the same addresses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use gt_net::protocol::{Peer, Pin, StreamMessage, WorkerInfo};
 use gt_plan::shard::{Layout, Mesh};
 use parking_lot::Mutex;
 
+use super::state::OutOfReach;
 use super::{Dialer, Options, Remote};
 
 /// All sessions that are open, home included: for those who need no more of a group.
@@ -33,6 +36,8 @@ struct Member {
     told: BTreeSet<u32>,
     /// Its session was ended, or could not be opened: it is not tried again.
     given_up: bool,
+    /// The worker that was given up as it and another one are out of each other's reach (MEMBER-5).
+    out_of_reach: Option<WorkerInfo>,
 }
 
 impl Member {
@@ -45,6 +50,7 @@ impl Member {
             epoch: 0,
             told: BTreeSet::new(),
             given_up: false,
+            out_of_reach: None,
         }
     }
 
@@ -130,7 +136,7 @@ impl Members {
         let mut changed = false;
         for number in numbers {
             let Some(member) = self.list.get(number as usize) else { continue };
-            if member.remote.is_none() && !member.given_up {
+            if member.remote.is_none() && !member.given_up && !self.is_out_of_reach(member) {
                 self.open(number);
                 changed = true;
             }
@@ -138,6 +144,14 @@ impl Members {
         if changed {
             self.introduce();
         }
+    }
+
+    /// MEMBER-5.
+    fn is_out_of_reach(&self, member: &Member) -> bool {
+        let home = self.list.get(self.home as usize).and_then(|home| home.remote.as_ref());
+        member.out_of_reach.as_ref().is_some_and(|given_up| {
+            home.is_some_and(|home| home.known_workers().iter().any(|worker| worker == given_up))
+        })
     }
 
     fn open(&mut self, number: u32) {
@@ -195,7 +209,30 @@ impl Members {
             }
             losses.extend(lost.into_iter().map(|(worker, reason)| Loss { number, worker, reason }));
         }
+        self.lose_those_out_of_reach(&mut losses);
         losses
+    }
+
+    /// MEMBER-5.
+    fn lose_those_out_of_reach(&mut self, losses: &mut Vec<Loss>) {
+        let mut reports: Vec<(u32, OutOfReach)> = Vec::new();
+        for (from, member) in (0u32..).zip(&self.list) {
+            let told = member.remote.iter().flat_map(|remote| remote.take_out_of_reach());
+            reports.extend(told.map(|report| (from, report)));
+        }
+        for (from, OutOfReach { number, epoch, reason }) in reports {
+            let is_lost = |which: u32| losses.iter().any(|loss| loss.number == which);
+            let is_known = self.list.get(number as usize).is_some_and(|to| to.epoch == epoch && to.is_there());
+            if !is_known || is_lost(from) || is_lost(number) {
+                continue;
+            }
+            let lost = if number == self.home { from } else { number };
+            let reporter = self.list[from as usize].name.clone();
+            let Some(member) = self.list.get_mut(lost as usize) else { continue };
+            member.out_of_reach.clone_from(&member.at);
+            let reason = format!("{reporter} says: {reason}");
+            losses.push(Loss { number: lost, worker: member.name.clone(), reason });
+        }
     }
 
     /// Gives a member up, and says so to the others (MEMBER-3, MEMBER-4).

@@ -10,7 +10,7 @@ use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
 use gt_net::protocol::{DataReply, FromServer, ReadAnswer, decode};
 use gt_net::{Connection, NetError, Receiver};
 
-use super::state::Answer;
+use super::state::{Answer, OutOfReach};
 use super::{GIVE_UP, Shared};
 
 /// Takes what the server says. Weak: a link that is gone has nothing to hear.
@@ -181,7 +181,12 @@ impl Receiver for FromData {
                 }
             }
             Ok(DataReply::Echo { request }) => state.answer(request, Answer::Done),
-            Err(_) => from.close(),
+            Ok(DataReply::OutOfReach { number, epoch, reason }) => {
+                state.out_of_reach.push(OutOfReach { number, epoch, reason });
+                state.news = true;
+            }
+            // Acks of values are for workers.
+            Ok(DataReply::Taken { .. }) | Err(_) => from.close(),
         }
         drop(state);
         shared.changed.notify_all();

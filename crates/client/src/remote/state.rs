@@ -29,6 +29,13 @@ impl Answer {
     }
 }
 
+/// Another worker of the client's, that the session's own cannot reach.
+pub(super) struct OutOfReach {
+    pub number: u32,
+    pub epoch: u64,
+    pub reason: String,
+}
+
 /// What a message takes until it has been executed.
 struct Taken {
     seq: u64,
@@ -79,6 +86,8 @@ pub(super) struct State {
     pub knocking: Option<Connection>,
     /// Workers that were lost, and how, for the group that the session belongs to.
     pub lost_workers: Vec<(String, String)>,
+    /// Workers that the session's worker has a value for and cannot reach.
+    pub out_of_reach: Vec<OutOfReach>,
     /// Something happened that a group should look at.
     pub news: bool,
     /// For how long the server had been silent when its connection was given up.
@@ -118,6 +127,7 @@ impl State {
             unreached_since: None,
             knocking: None,
             lost_workers: Vec::new(),
+            out_of_reach: Vec::new(),
             news: false,
             silent_for: Duration::ZERO,
             resend: false,

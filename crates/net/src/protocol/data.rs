@@ -32,6 +32,8 @@ messages! {
         },
         /// A value that moves; its bytes are here, or the body.
         4 => Transfer {
+            /// Its place among the values that come from the same worker for the same session.
+            number: u64,
             /// The name under which it is waited for.
             id: TensorId,
             /// What it is, or why it does not come.
@@ -81,6 +83,11 @@ messages! {
         3 => Answer { request: u64, answer: ReadAnswer<'a> },
         /// The body comes back.
         4 => Echo { request: u64 },
+        /// To another worker, over a network: all its transfers below this number have come.
+        5 => Taken { transfers: u64 },
+        /// To a client: there is a value for another of its workers, which cannot be reached from here; number and epoch are
+        /// those of its [`super::Peer`].
+        6 => OutOfReach { number: u32, epoch: u64, reason: String },
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use gt_ir::{Failure, FailureKind, TensorId, TensorType};
 
-use super::uploads::Uploaded;
+use super::taken::Taken;
 use crate::moved::Supplied;
 
 /// A value from another worker, or why there is none.
@@ -34,7 +34,8 @@ pub(super) type Delivery = (TensorId, Result<Supplied, Failure>);
 pub(super) struct Arrivals {
     came: BTreeMap<(Origin, TensorId), Arrived>,
     awaited: BTreeMap<(Origin, TensorId), Awaited>,
-    seen: Uploaded<(Origin, TensorId)>,
+    /// Which values have come from processes elsewhere.
+    taken: BTreeMap<Origin, Taken>,
     /// Workers that were given up: up to which epoch, and why.
     abandoned: BTreeMap<u32, (u64, Failure)>,
     bytes: usize,
@@ -62,7 +63,7 @@ impl Arrivals {
         Arrivals {
             came: BTreeMap::new(),
             awaited: BTreeMap::new(),
-            seen: Uploaded::default(),
+            taken: BTreeMap::new(),
             abandoned: BTreeMap::new(),
             bytes: 0,
             most_bytes,
@@ -73,10 +74,17 @@ impl Arrivals {
         self.abandoned.get(&origin.number).filter(|(epoch, _)| origin.epoch <= *epoch).map(|(_, failure)| failure)
     }
 
+    /// A value of this number has come by a connection: whether for the first time, and below which number all have come (ARRIVAL-1).
+    pub(super) fn take(&mut self, origin: Origin, number: u64) -> (bool, u64) {
+        let taken = self.taken.entry(origin).or_default();
+        let is_new = taken.note(number);
+        (is_new, taken.below())
+    }
+
     /// A value came; what to do with it, if it is waited for.
     pub(super) fn put(&mut self, origin: Origin, name: TensorId, arrived: Arrived) -> Option<Delivery> {
         let key = (origin, name);
-        if self.why_abandoned(origin).is_some() || !self.seen.note(key) {
+        if self.why_abandoned(origin).is_some() {
             return None;
         }
         if let Some(Awaited { id, ty }) = self.awaited.remove(&key) {
@@ -120,6 +128,7 @@ impl Arrivals {
     /// The stream has passed the place where a worker was given up: nobody asks for the rest of what came.
     pub(super) fn forget(&mut self, origin: Origin) {
         self.came.retain(|(of, _), _| !older(*of, origin));
+        self.taken.retain(|of, _| !older(*of, origin));
         self.bytes = self.came.values().map(len_bytes).sum();
     }
 }
@@ -164,9 +173,17 @@ mod tests {
         // The same name of another worker is another value.
         assert!(arrivals.put(Origin { number: 4, epoch: 7 }, TensorId(2), value(9)).is_none());
         assert_eq!(bytes(arrivals.put(FROM, TensorId(2), value(2))), (51, 2));
-        // Sent again, it is not taken again.
-        assert!(arrivals.put(FROM, TensorId(1), value(1)).is_none());
         assert_eq!(arrivals.bytes, 4);
+    }
+
+    #[test]
+    fn each_worker_has_numbers_of_its_own() {
+        let mut arrivals = Arrivals::new(100);
+        assert_eq!(arrivals.take(FROM, 0), (true, 1));
+        assert_eq!(arrivals.take(FROM, 2), (true, 1));
+        assert_eq!(arrivals.take(FROM, 0), (false, 1));
+        assert_eq!(arrivals.take(Origin { epoch: 8, ..FROM }, 0), (true, 1));
+        assert_eq!(arrivals.take(FROM, 1), (true, 3));
     }
 
     #[test]

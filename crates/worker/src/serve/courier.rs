@@ -1,103 +1,51 @@
-//! Values on their way to other workers: one thread and one connection for each session that values go to, made when the first
-//! one goes.
+//! Values on their way to other workers: one thread and one connection for each session that values go to (`route.rs`), made when the
+//! first one goes.
 //!
-//! COURIER-1: a value that could not be delivered is tried again on a new connection, until patience ends; then the session
-//! that it is of cannot go on.
-//! COURIER-2: what waits for one worker is bounded; a value beyond goes as a failure, so that nobody waits for it for ever.
-//! COURIER-3: a small value leaves at once, by whoever has it, if there is a connection: waking a thread takes longer.
+//! COURIER-1: a value gets there once, whatever connections break (ROUTE-2, TAKEN-1), unless its worker cannot be reached: then the
+//! session's client hears of it, and says what that means.
+//! COURIER-2: to a worker that was given up nothing goes any more, also what is computed only afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::mpsc::{Receiver as Parcels, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gt_ir::{Failure, FailureKind, TensorId};
-use gt_net::protocol::{DataRequest, Peer, encode};
-use gt_net::{Connection, NetError, Reach};
+use gt_net::Reach;
 use parking_lot::Mutex;
 
 use super::arrivals::Origin;
-use super::handshake;
-use crate::Departing;
+use super::parcel::Parcel;
+use super::route::{Route, Way};
 
-/// The pause between attempts.
-const AGAIN: Duration = Duration::from_millis(100);
-/// Values up to this size travel in the head.
-const IN_HEAD_BYTES: usize = 64 << 10;
+/// The session that values are of, the worker they go to, and the epoch of the one they come from.
+type RouteKey = (u64, u32, u64, u64);
 
-/// A value with its name, or why there is none.
-pub(super) struct Parcel {
-    pub(super) name: TensorId,
-    pub(super) value: Result<Departing, Failure>,
+fn key(way: &Way) -> RouteKey {
+    (way.session, way.to.number, way.to.epoch, way.own.epoch)
 }
 
-impl Parcel {
-    fn len_bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, |departing| departing.ty().bytes())
-    }
-
-    fn is_small(&self) -> bool {
-        self.len_bytes() <= IN_HEAD_BYTES
-    }
-
-    fn send(&self, connection: &Connection, cancel: &dyn Fn() -> bool) -> Result<(), NetError> {
-        let id = self.name;
-        let transfer = |value, bytes| encode(&DataRequest::Transfer { id, value, bytes });
-        let found = self.value.as_ref().map_err(Failure::clone).and_then(|value| Ok((value.ty(), value.bytes()?)));
-        match found {
-            Ok((ty, bytes)) if self.is_small() => connection.send(&transfer(Ok(ty), Some(&bytes))),
-            Ok((ty, bytes)) => connection.write_body(&transfer(Ok(ty), None), &bytes, cancel),
-            Err(failure) => connection.send(&transfer(Err(failure), None)),
-        }
-    }
-}
-
-/// Whose values, and to whom they go.
-#[derive(Clone)]
-pub(super) struct Way {
-    /// The session that they are of.
-    pub(super) session: u64,
-    /// Its worker.
-    pub(super) own: Origin,
-    /// The session that they are for.
-    pub(super) to: Arc<Peer>,
-}
-
-impl Way {
-    fn key(&self) -> RouteKey {
-        (self.session, self.to.number, self.to.epoch)
-    }
-}
-
-/// The session that values are of, and the number and epoch of the worker they go to.
-type RouteKey = (u64, u32, u64);
-
-/// What a courier and those who give it something share.
 #[derive(Default)]
-struct Shared {
-    connection: Mutex<Option<Connection>>,
-    waiting: AtomicUsize,
-    waiting_bytes: AtomicUsize,
-    stopping: AtomicBool,
+struct Routes {
+    open: BTreeMap<RouteKey, (Arc<Route>, JoinHandle<()>)>,
+    /// The workers that sessions have given up, by number: up to which epoch.
+    given_up: BTreeMap<(u64, u32), u64>,
 }
 
-struct Route {
-    parcels: Sender<Parcel>,
-    shared: Arc<Shared>,
-    thread: JoinHandle<()>,
+/// A worker that a session has a value for and that cannot be reached.
+pub(super) struct OutOfReach {
+    pub(super) session: u64,
+    pub(super) worker: Origin,
+    pub(super) reason: String,
 }
 
 /// All ways to other workers.
 pub(super) struct Couriers {
     /// Until all is over.
     reach: Mutex<Option<Reach>>,
-    routes: Mutex<BTreeMap<RouteKey, Route>>,
+    routes: Mutex<Routes>,
     /// Those that are not needed any more and have not ended yet.
     leaving: Mutex<Vec<JoinHandle<()>>>,
-    /// Sessions with a value that could not be delivered, and why.
-    undelivered: Arc<Mutex<Vec<(u64, String)>>>,
+    out_of_reach: Arc<Mutex<Vec<OutOfReach>>>,
     most_bytes: usize,
     patience: Duration,
 }
@@ -108,7 +56,7 @@ impl Couriers {
             reach: Mutex::new(Some(reach)),
             routes: Mutex::default(),
             leaving: Mutex::default(),
-            undelivered: Arc::default(),
+            out_of_reach: Arc::default(),
             most_bytes,
             patience,
         }
@@ -116,84 +64,75 @@ impl Couriers {
 
     /// Has a connection made: the first value will not wait for it.
     pub(super) fn prepare(&self, way: &Way) {
-        let Some(reach) = self.reach.lock().clone() else { return };
-        self.route(&mut self.routes.lock(), reach, way);
+        self.route(way);
     }
 
     /// Sends a value. Never waits.
-    pub(super) fn send(&self, way: &Way, mut parcel: Parcel) {
-        let Some(reach) = self.reach.lock().clone() else { return };
-        let mut routes = self.routes.lock();
-        self.route(&mut routes, reach, way);
-        let Some(route) = routes.get(&way.key()) else { return };
-        let shared = &route.shared;
-        let waiting_bytes = shared.waiting_bytes.load(Relaxed);
-        if waiting_bytes > 0 && waiting_bytes.saturating_add(parcel.len_bytes()) > self.most_bytes {
-            let message =
-                format!("{} was not moved to {}: too much is on its way there", parcel.name, way.to.worker.id);
-            parcel.value = Err(Failure::new(FailureKind::Memory, message));
+    pub(super) fn send(&self, way: &Way, parcel: Parcel) {
+        if let Some(route) = self.route(way) {
+            route.send(parcel);
         }
-        // COURIER-3. What waits goes first: it has waited long enough.
-        if parcel.is_small() && shared.waiting.load(Acquire) == 0 {
-            let connection = shared.connection.lock().clone();
-            if connection.is_some_and(|connection| parcel.send(&connection, &|| false).is_ok()) {
-                return;
-            }
-        }
-        shared.waiting.fetch_add(1, AcqRel);
-        shared.waiting_bytes.fetch_add(parcel.len_bytes(), Relaxed);
-        // One that ends before its time leaves word in `undelivered`.
-        let _ = route.parcels.send(parcel);
     }
 
-    /// Sees to it that there is a courier.
-    fn route(&self, routes: &mut BTreeMap<RouteKey, Route>, reach: Reach, way: &Way) {
-        if routes.contains_key(&way.key()) {
-            return;
+    /// The route, made if need be; none when nothing goes there any more.
+    fn route(&self, way: &Way) -> Option<Arc<Route>> {
+        let reach = self.reach.lock().clone()?;
+        let mut routes = self.routes.lock();
+        if let Some((route, _)) = routes.open.get(&key(way)) {
+            return Some(route.clone());
         }
-        let (parcels, taken) = channel();
-        let shared = Arc::new(Shared::default());
-        let courier = Courier {
-            reach,
-            way: way.clone(),
-            patience: self.patience,
-            shared: shared.clone(),
-            undelivered: self.undelivered.clone(),
-        };
-        let spawned = std::thread::Builder::new().name("gt-courier".to_string()).spawn(move || courier.run(&taken));
+        if routes.given_up.get(&(way.session, way.to.number)).is_some_and(|&epoch| way.to.epoch <= epoch) {
+            return None;
+        }
+        let route = Arc::new(Route::new(way.clone(), self.most_bytes));
+        let (of_thread, out_of_reach, patience) = (route.clone(), self.out_of_reach.clone(), self.patience);
+        let (session, worker) = (way.session, way.origin_of_peer());
+        let spawned = std::thread::Builder::new().name("gt-courier".to_string()).spawn(move || {
+            if let Some(reason) = of_thread.run(&reach, patience) {
+                out_of_reach.lock().push(OutOfReach { session, worker, reason });
+            }
+        });
         match spawned {
-            Ok(thread) => _ = routes.insert(way.key(), Route { parcels, shared, thread }),
+            Ok(thread) => {
+                routes.open.insert(key(way), (route.clone(), thread));
+                Some(route)
+            }
             Err(error) => {
-                self.undelivered.lock().push((way.session, format!("no thread to send values with: {error}")))
+                let reason = format!("no thread to send values with: {error}");
+                self.out_of_reach.lock().push(OutOfReach { session, worker, reason });
+                None
             }
         }
     }
 
     /// Gives up what goes from a session to a worker, or to all.
     pub(super) fn forget(&self, session: u64, to: Option<Origin>) {
-        let goes = |&(of, number, epoch): &RouteKey| {
+        let goes = |&(of, number, epoch, _): &RouteKey| {
             of == session && to.is_none_or(|to| number == to.number && epoch <= to.epoch)
         };
         let mut routes = self.routes.lock();
-        let keys: Vec<RouteKey> = routes.keys().copied().filter(goes).collect();
+        match to {
+            Some(to) => _ = routes.given_up.insert((session, to.number), to.epoch),
+            None => routes.given_up.retain(|(of, _), _| *of != session),
+        }
+        let keys: Vec<RouteKey> = routes.open.keys().copied().filter(goes).collect();
         let mut leaving = self.leaving.lock();
         leaving.retain(|thread| !thread.is_finished());
-        for Route { parcels, shared, thread } in keys.iter().filter_map(|key| routes.remove(key)) {
-            shared.stopping.store(true, Release);
-            drop(parcels);
+        for (route, thread) in keys.iter().filter_map(|key| routes.open.remove(key)) {
+            route.stop();
             leaving.push(thread);
         }
     }
 
-    /// Sessions that cannot go on, and why.
-    pub(super) fn take_undelivered(&self) -> Vec<(u64, String)> {
-        std::mem::take(&mut *self.undelivered.lock())
+    /// Whom sessions have found to be out of reach since this was last asked.
+    pub(super) fn take_out_of_reach(&self) -> Vec<OutOfReach> {
+        std::mem::take(&mut *self.out_of_reach.lock())
     }
 
     /// Ends all threads; what is on its way is given up.
     pub(super) fn stop(&self) {
         let reach = self.reach.lock().take();
-        let sessions: Vec<u64> = self.routes.lock().keys().map(|(session, ..)| *session).collect();
+        let sessions: Vec<u64> = self.routes.lock().open.keys().map(|(session, ..)| *session).collect();
         sessions.into_iter().for_each(|session| self.forget(session, None));
         let leaving = std::mem::take(&mut *self.leaving.lock());
         leaving.into_iter().for_each(|thread| _ = thread.join());
@@ -201,54 +140,56 @@ impl Couriers {
     }
 }
 
-/// The way to one worker.
-struct Courier {
-    reach: Reach,
-    way: Way,
-    patience: Duration,
-    shared: Arc<Shared>,
-    undelivered: Arc<Mutex<Vec<(u64, String)>>>,
-}
+#[cfg(test)]
+mod tests {
+    use gt_ir::{Failure, FailureKind, TensorId};
+    use gt_net::protocol::{Peer, WorkerInfo};
+    use gt_net::{Io, host_id};
 
-impl Courier {
-    fn run(self, parcels: &Parcels<Parcel>) {
-        // Before the first value: it may be there when that comes.
-        let _ = self.connect();
-        while let Ok(parcel) = parcels.recv() {
-            let since = Instant::now();
-            while let Err(error) = self.deliver(&parcel) {
-                *self.shared.connection.lock() = None;
-                if self.is_stopping() {
-                    return;
-                }
-                let never = matches!(error, NetError::NoWay { .. });
-                if never || since.elapsed() > self.patience {
-                    let reason = format!("a value could not be moved to {}: {error}", self.way.to.worker.id);
-                    return self.undelivered.lock().push((self.way.session, reason));
-                }
-                std::thread::sleep(AGAIN);
-            }
-            self.shared.waiting_bytes.fetch_sub(parcel.len_bytes(), Relaxed);
-            self.shared.waiting.fetch_sub(1, AcqRel);
-        }
-        if let Some(connection) = self.shared.connection.lock().take() {
-            connection.close();
-        }
+    use super::*;
+
+    fn couriers(io: &Io) -> Couriers {
+        let reach = Reach {
+            io: io.clone(),
+            host: host_id(),
+            encrypted: false,
+            server: Vec::new(),
+            token: Vec::new(),
+            silence: None,
+        };
+        Couriers::new(reach, 1 << 20, Duration::from_secs(30))
     }
 
-    fn is_stopping(&self) -> bool {
-        self.shared.stopping.load(Acquire)
+    fn way(epoch: u64) -> Way {
+        let worker = WorkerInfo {
+            index: 1,
+            id: "worker_1".to_string(),
+            unix: None,
+            tcp: None,
+            fingerprint: None,
+            host: "elsewhere".to_string(),
+            engine: String::new(),
+            threads: 1,
+            memory_limit: 0,
+        };
+        let to = Arc::new(Peer { number: 1, epoch, worker, session: 7, secret: Box::from([1, 2]) });
+        Way { session: 3, own: Origin { number: 0, epoch: 1 }, to }
     }
 
-    fn deliver(&self, parcel: &Parcel) -> Result<(), NetError> {
-        let open = self.shared.connection.lock().clone().filter(Connection::is_open);
-        let connection = open.map_or_else(|| self.connect(), Ok)?;
-        parcel.send(&connection, &|| self.is_stopping())
+    fn parcel() -> Parcel {
+        Parcel { name: TensorId(1), value: Err(Failure::new(FailureKind::Internal, "a failure is a value too")) }
     }
 
-    fn connect(&self) -> Result<Connection, NetError> {
-        let connection = handshake::attach(&self.reach, &self.way, &|| self.is_stopping())?;
-        *self.shared.connection.lock() = Some(connection.clone());
-        Ok(connection)
+    /// It was looked for in vain, and the session that had the value was ended for it.
+    #[test]
+    fn a_value_computed_after_its_worker_was_given_up_was_sent_all_the_same() {
+        let io = Io::start("test").unwrap();
+        let couriers = couriers(&io);
+        couriers.forget(3, Some(Origin { number: 1, epoch: 5 }));
+        couriers.send(&way(5), parcel());
+        assert!(couriers.routes.lock().open.is_empty());
+        couriers.send(&way(6), parcel());
+        assert_eq!(couriers.routes.lock().open.len(), 1, "the next worker of that number is another one");
+        couriers.stop();
     }
 }

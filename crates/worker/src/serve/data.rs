@@ -36,11 +36,16 @@ impl FromGuest {
                     refuse(from, &too_much.to_string());
                 }
             }
-            (DataRequest::Transfer { id, value, bytes }, Some(Guest::Peer(hosted, origin))) => {
+            (DataRequest::Transfer { number, id, value, bytes }, Some(Guest::Peer(hosted, origin))) => {
                 // A session that is not here any more needs nothing.
                 let Some(hosted) = hosted.upgrade() else { return from.close() };
                 let bytes = || bytes.map_or_else(body_or_nothing, Bytes::from);
-                hosted.arrived(*origin, id, value.map(|ty| (ty, Supplied::Bytes(bytes()))));
+                let arrived = value.map(|ty| (ty, Supplied::Bytes(bytes())));
+                let transfers = hosted.transferred(*origin, number, id, arrived);
+                // On one host what was sent has come (ROUTE-2).
+                if !from.is_same_host() {
+                    let _ = from.send(&encode(&DataReply::Taken { transfers }));
+                }
             }
             (DataRequest::Echo { request }, Some(_)) => {
                 let _ = from.send_with_body(&encode(&DataReply::Echo { request }), body_or_nothing());

@@ -1,6 +1,6 @@
 //! How a worker comes to another one: connects, says whose values it brings, and waits to be let in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use gt_ir::Bytes;
@@ -8,7 +8,7 @@ use gt_net::protocol::{DataReply, DataRequest, decode, encode};
 use gt_net::{Connection, NetError, Reach, Receiver};
 use parking_lot::{Condvar, Mutex};
 
-use super::courier::Way;
+use super::route::Route;
 
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -30,12 +30,15 @@ struct Reply {
     changed: Condvar,
 }
 
-struct FromPeer(Arc<Reply>);
+struct FromPeer {
+    reply: Arc<Reply>,
+    route: Weak<Route>,
+}
 
 impl FromPeer {
     fn set(&self, answer: Answer) {
-        *self.0.answer.lock() = answer;
-        self.0.changed.notify_all();
+        *self.reply.answer.lock() = answer;
+        self.reply.changed.notify_all();
     }
 }
 
@@ -44,22 +47,38 @@ impl Receiver for FromPeer {
         match decode::<DataReply<'_>>(head) {
             Ok(DataReply::Attached {}) => self.set(Answer::Attached),
             Ok(DataReply::Refused { reason }) => self.set(Answer::Refused(reason)),
+            Ok(DataReply::Taken { transfers }) => {
+                if let Some(route) = self.route.upgrade() {
+                    route.acked(from, transfers);
+                }
+            }
             Ok(_) => {}
             Err(_) => from.close(),
         }
     }
-    fn closed(&mut self, _: &Connection, why: &NetError) {
+
+    fn closed(&mut self, from: &Connection, why: &NetError) {
         self.set(Answer::Refused(why.to_string()));
+        if let Some(route) = self.route.upgrade() {
+            route.lost(from, why);
+        }
     }
 }
 
-/// A connection that values may go by.
-pub(super) fn attach(reach: &Reach, way: &Way, stopping: &dyn Fn() -> bool) -> Result<Connection, NetError> {
+/// A connection to a worker that may not know the session yet.
+pub(super) struct Connected {
+    connection: Connection,
+    reply: Arc<Reply>,
+    worker: String,
+}
+
+/// Connects, and says whose values will come.
+pub(super) fn connect(reach: &Reach, route: &Arc<Route>, cancel: &dyn Fn() -> bool) -> Result<Connected, NetError> {
+    let way = route.way();
     let worker = &way.to.worker;
-    let unreachable = |reason: &str| NetError::Unreachable { address: worker.id.clone(), reason: reason.to_string() };
     let reply = Arc::new(Reply::default());
-    let receiver = || Box::new(FromPeer(reply.clone())) as Box<dyn Receiver>;
-    let connection = reach.worker(worker, &receiver, ATTEMPT, stopping)?;
+    let receiver = || Box::new(FromPeer { reply: reply.clone(), route: Arc::downgrade(route) }) as Box<dyn Receiver>;
+    let connection = reach.worker(worker, &receiver, ATTEMPT, cancel)?;
     let attach = DataRequest::AttachPeer {
         session: way.to.session,
         secret: &way.to.secret,
@@ -67,18 +86,27 @@ pub(super) fn attach(reach: &Reach, way: &Way, stopping: &dyn Fn() -> bool) -> R
         epoch: way.own.epoch,
     };
     connection.send(&encode(&attach))?;
-    let deadline = Instant::now() + ATTEMPT;
-    let mut answer = reply.answer.lock();
-    while let Answer::Nothing = *answer {
-        if stopping() || Instant::now() > deadline {
-            connection.close();
-            return Err(unreachable("it did not answer"));
+    Ok(Connected { connection, reply, worker: worker.id.clone() })
+}
+
+impl Connected {
+    /// Waits until values may go by it.
+    pub(super) fn wait_let_in(self, stopping: &dyn Fn() -> bool) -> Result<Connection, NetError> {
+        let Connected { connection, reply, worker } = self;
+        let unreachable = |reason: &str| NetError::Unreachable { address: worker.clone(), reason: reason.to_string() };
+        let deadline = Instant::now() + ATTEMPT;
+        let mut answer = reply.answer.lock();
+        while let Answer::Nothing = *answer {
+            if stopping() || Instant::now() > deadline {
+                connection.close();
+                return Err(unreachable("it did not answer"));
+            }
+            reply.changed.wait_for(&mut answer, POLL);
         }
-        reply.changed.wait_for(&mut answer, POLL);
-    }
-    match &*answer {
-        Answer::Attached => Ok(connection),
-        Answer::Refused(reason) => Err(unreachable(reason)),
-        Answer::Nothing => Err(unreachable("it did not answer")),
+        match &*answer {
+            Answer::Attached => Ok(connection),
+            Answer::Refused(reason) => Err(unreachable(reason)),
+            Answer::Nothing => Err(unreachable("it did not answer")),
+        }
     }
 }

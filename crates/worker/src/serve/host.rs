@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::arrivals::Origin;
 use super::config::SessionSettings;
+use super::courier::OutOfReach;
 use super::hosted::{Hosted, Opening, Surroundings};
 use crate::WorkerHandle;
 
@@ -244,8 +245,10 @@ impl Host {
 
     /// Looks after what takes time.
     pub(super) fn look_after(&self) {
-        for (session, reason) in self.around.couriers.take_undelivered() {
-            self.break_off(session, &reason);
+        for OutOfReach { session, worker, reason } in self.around.couriers.take_out_of_reach() {
+            if let Some(hosted) = self.session(session) {
+                hosted.out_of_reach(worker, &reason);
+            }
         }
         for hosted in self.sessions() {
             if let Some(reason) = hosted.look_after() {

@@ -13,14 +13,16 @@ use parking_lot::Mutex;
 
 use super::arrivals::{Arrivals, Arrived, Delivery, Origin};
 use super::config::{HeldLimits, RecorderMoved};
-use super::courier::{Couriers, Parcel, Way};
+use super::courier::Couriers;
 use super::group::Group;
 use super::loader::LoadingOf;
 use super::loaders::Loaders;
 use super::neighbors;
 use super::outlet::Outlet;
+use super::parcel::Parcel;
 use super::placing::Receive;
 use super::reading::{Fault, NewWindow, Reading, Step};
+use super::route::Way;
 use super::steps::Steps;
 use super::uploads::Uploaded;
 use crate::moved::Supplied;
@@ -289,6 +291,15 @@ impl Hosted {
         }
     }
 
+    /// A value from a worker of another process, by its number: below which number all have come from there.
+    pub(super) fn transferred(&self, from: Origin, number: u64, name: TensorId, arrived: Arrived) -> u64 {
+        let (is_new, below) = self.arrivals.lock().take(from, number);
+        if is_new {
+            self.arrived(from, name, arrived);
+        }
+        below
+    }
+
     /// Gives a value to those that wait for it.
     fn deliver(&self, (id, value): Delivery) {
         match value {
@@ -304,6 +315,11 @@ impl Hosted {
             }
             Err(failure) => self.handle.fail(id, failure),
         }
+    }
+
+    /// Another worker that there is a value for cannot be reached: the client decides what becomes of the two.
+    pub(super) fn out_of_reach(&self, worker: Origin, reason: &str) {
+        self.outlet.out_of_reach(worker, reason);
     }
 
     /// Its client is here.

@@ -34,12 +34,15 @@ mod loader;
 mod loaders;
 mod neighbors;
 mod outlet;
+mod parcel;
 mod placing;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
+mod route;
 mod service;
 mod steps;
+mod taken;
 mod templates;
 mod uploads;
 

@@ -13,6 +13,7 @@ use gt_net::protocol::{DataReply, ReadAnswer, encode};
 use gt_net::{Connection, NetError};
 use parking_lot::Mutex;
 
+use super::arrivals::Origin;
 use super::config::HeldLimits;
 use crate::ReadError;
 
@@ -65,6 +66,8 @@ struct State {
     /// What the network may have lost (OUTLET-3).
     sent: VecDeque<Sent>,
     sent_bytes: usize,
+    /// Workers that cannot be reached from here, as it is said: every connection hears of all of them, and a client knows which are news.
+    out_of_reach: Vec<Vec<u8>>,
 }
 
 impl State {
@@ -123,6 +126,7 @@ impl Outlet {
         // Told under the lock, so that it comes before any answer.
         let _ = connection.send(&encode(&DataReply::Attached {}));
         state.send_again(connection);
+        state.out_of_reach.iter().for_each(|head| _ = connection.send(head));
         self.send_waiting(&mut state);
         drop(state);
         if let Some(old) = old.filter(|old| !old.is_same(connection)) {
@@ -207,6 +211,17 @@ impl Outlet {
         self.send_waiting(&mut state);
         // A single answer may be as large as it is: it is in memory already.
         state.overfull = state.waiting.len() > 1 && state.waiting_bytes > self.held.answer_bytes;
+    }
+
+    /// Says that a worker cannot be reached from here.
+    pub(super) fn out_of_reach(&self, worker: Origin, reason: &str) {
+        let Origin { number, epoch } = worker;
+        let head = encode(&DataReply::OutOfReach { number, epoch, reason: reason.to_string() });
+        let mut state = self.state.lock();
+        if let Some(connection) = &state.connection {
+            let _ = connection.send(&head);
+        }
+        state.out_of_reach.push(head);
     }
 
     /// Whether the client takes so little that answers were dropped (OUTLET-2).

@@ -23,6 +23,9 @@ use crate::WorkerHandle;
 /// How often a service that is to stop looks whether its sessions have run dry.
 const DRAIN_POLL: Duration = Duration::from_millis(2);
 
+/// How long another worker over a network may be silent before it is looked for again. Shorter than ROUTE-4 allows for both.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// A worker that serves. Dropping it ends that; the worker itself lives as long as its handles.
 pub struct Service {
     host: Arc<Host>,
@@ -138,7 +141,7 @@ fn reach(io: &Io, config: &ServeConfig) -> Reach {
         encrypted: false,
         server: near.chain(far).collect(),
         token: config.token.as_ref().map(|token| token.as_bytes().to_vec()).unwrap_or_default(),
-        silence: None,
+        silence: Some(SILENCE),
     }
 }
 

@@ -8,20 +8,15 @@ use gt_ir::TensorId;
 const REMEMBERED_UPLOADS: usize = 1 << 14;
 
 /// The names of payloads that came.
-pub(super) struct Uploaded<K = TensorId> {
-    ids: BTreeSet<K>,
-    order: VecDeque<K>,
+#[derive(Default)]
+pub(super) struct Uploaded {
+    ids: BTreeSet<TensorId>,
+    order: VecDeque<TensorId>,
 }
 
-impl<K> Default for Uploaded<K> {
-    fn default() -> Self {
-        Uploaded { ids: BTreeSet::new(), order: VecDeque::new() }
-    }
-}
-
-impl<K: Ord + Copy> Uploaded<K> {
+impl Uploaded {
     /// Whether the name is new.
-    pub(super) fn note(&mut self, id: K) -> bool {
+    pub(super) fn note(&mut self, id: TensorId) -> bool {
         if !self.ids.insert(id) {
             return false;
         }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod pair;
+pub mod proxy;
 pub mod whole;
 
 use std::path::Path;
@@ -290,6 +292,15 @@ impl FakeClient {
     pub fn upload(&self, id: u64, bytes: Bytes) {
         let head = encode(&DataRequest::Upload { id: TensorId(id) });
         self.line.connection.send_with_body(&head, bytes).unwrap();
+    }
+
+    /// The worker says that another one is out of its reach: its number and epoch, and why.
+    pub fn out_of_reach(&self) -> (u32, u64, String) {
+        let (head, _) = self.line.next();
+        match decode::<DataReply<'_>>(&head) {
+            Ok(DataReply::OutOfReach { number, epoch, reason }) => (number, epoch, reason),
+            other => panic!("expected a worker to be out of reach, got {other:?}"),
+        }
     }
 
     /// The next answer, with its request.
