@@ -19,7 +19,8 @@ pub struct Leases {
 
 impl Default for Leases {
     fn default() -> Self {
-        Leases { client: Duration::from_secs(30), worker: Duration::from_secs(5), same_host: Duration::ZERO }
+        // Whoever waits for a worker that is gone is to hear of it within five seconds.
+        Leases { client: Duration::from_secs(30), worker: Duration::from_secs(4), same_host: Duration::ZERO }
     }
 }
 

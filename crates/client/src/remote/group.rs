@@ -4,7 +4,9 @@
 //! group. From then on every window is placed.
 //! GROUP-2: losses are told by the link's own threads: nobody has to call for others to hear of them.
 //! GROUP-3: the lock of the stream is never held while somebody waits for an answer, for room, or for Python.
+//! GROUP-4: a failure is raised once, though every worker that skipped a write because of it tells of it, one at a time.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,11 +21,29 @@ use super::{Dialer, Options, Remote};
 use crate::link::{Link, WaitError, WorkerLoader};
 use crate::signal;
 
-/// What makes a failure the same on every worker that met it.
-type Raised = (FailureKind, SiteId, String, String);
+/// What makes a failure the same on every worker that met it: each had its own part, and may say it in other words.
+type Raised = (FailureKind, SiteId);
 
 fn key(failure: &Failure) -> Raised {
-    (failure.kind, failure.site, failure.op.clone(), failure.message.clone())
+    (failure.kind, failure.site)
+}
+
+/// Failures of skipped writes: each worker has its own copy of one (GROUP-4).
+#[derive(Default)]
+struct Told {
+    /// What reads have raised since everything was last waited for.
+    raised: Vec<Raised>,
+    /// What workers have told of, and nobody has heard of yet.
+    owed: VecDeque<Failure>,
+}
+
+impl Told {
+    fn owe(&mut self, failure: Failure) {
+        let own = key(&failure);
+        if !self.raised.contains(&own) && self.owed.iter().all(|owed| key(owed) != own) {
+            self.owed.push_back(failure);
+        }
+    }
 }
 
 /// A session on the workers of a server.
@@ -37,8 +57,7 @@ struct Inner {
     is_placing: AtomicBool,
     placing: Mutex<Option<Placing>>,
     links: Links,
-    /// What reads have raised since everything was last waited for: each worker has its own copy of a failure.
-    raised: Mutex<Vec<Raised>>,
+    told: Mutex<Told>,
 }
 
 impl Group {
@@ -53,7 +72,7 @@ impl Group {
             home,
             is_placing: AtomicBool::new(false),
             placing: Mutex::new(None),
-            raised: Mutex::default(),
+            told: Mutex::default(),
         });
         inner.home.on_news(Box::new(Inner::on_news(&inner)));
         let of_home = Arc::downgrade(&inner);
@@ -263,7 +282,7 @@ impl Inner {
         question.value(cancel).map_err(|error| match error {
             WaitError::Failed(failure) => {
                 let failure = self.explain(Some(id), failure);
-                self.raised.lock().push(key(&failure));
+                self.told.lock().raised.push(key(&failure));
                 WaitError::Failed(failure)
             }
             WaitError::Interrupted => WaitError::Interrupted,
@@ -287,21 +306,29 @@ impl Inner {
         let links = self.links();
         let asked: Vec<_> =
             links.iter().map(|link| link.ask(|request| StreamMessage::Synchronize { request })).collect();
-        let mut first = None;
-        for question in asked {
-            match question.done(cancel) {
-                Ok(()) => {}
-                Err(WaitError::Interrupted) => return Err(WaitError::Interrupted),
-                Err(WaitError::Failed(failure)) => {
-                    let failure = self.explain(None, failure);
-                    if first.is_none() && !self.raised.lock().contains(&key(&failure)) {
-                        first = Some(failure);
+        for (link, mut question) in links.iter().zip(asked) {
+            let mut heard: Vec<Raised> = Vec::new();
+            loop {
+                match question.done(cancel) {
+                    Ok(()) => break,
+                    Err(WaitError::Interrupted) => return Err(WaitError::Interrupted),
+                    Err(WaitError::Failed(failure)) => {
+                        let failure = self.explain(None, failure);
+                        let own = key(&failure);
+                        self.told.lock().owe(failure);
+                        // One that says the same again is lost.
+                        if heard.contains(&own) {
+                            break;
+                        }
+                        heard.push(own);
+                        question = link.ask(|request| StreamMessage::Synchronize { request });
                     }
                 }
             }
         }
-        self.raised.lock().clear();
-        first.map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
+        let mut told = self.told.lock();
+        told.raised.clear();
+        told.owed.pop_front().map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
     }
 
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
