@@ -2,8 +2,8 @@
 
 use gt_client::Tensor;
 use gt_data::{
-    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, Position, Run, RunSpec, Shuffle,
-    Source, Stats, Step,
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, Run, RunSpec,
+    Shuffle, Source, Stats, Step,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     outputs: Vec<OutputArgs>,
     packed: bool,
     lengths_each: bool,
-    subsample: bool,
+    outliers: String,
     sample_ids: bool,
     threads: usize,
     prefetch: usize,
@@ -136,7 +136,12 @@ impl RunArgs {
                 outputs,
                 collate: if self.packed { Collate::Packed } else { Collate::Padded },
                 lengths_each: self.lengths_each,
-                outliers: if self.subsample { Outliers::Subsample } else { Outliers::Truncate },
+                outliers: match self.outliers.as_str() {
+                    "truncate" => Outliers::Truncate,
+                    "subsample" => Outliers::Subsample,
+                    "split" => Outliers::Split,
+                    other => return Err(PyValueError::new_err(format!("no outliers are called {other:?}"))),
+                },
                 sample_ids: self.sample_ids,
                 seed: self.seed,
             },
@@ -145,6 +150,18 @@ impl RunArgs {
             memory_budget: self.memory_budget,
             skip_errors: self.skip_errors,
         })
+    }
+}
+
+/// What the blocks of a loader's runs lie in, one epoch after another.
+#[pyclass(frozen, name = "_DataMemory", module = "gt._core")]
+pub struct PyPoolMemory(PoolMemory);
+
+#[pymethods]
+impl PyPoolMemory {
+    #[new]
+    fn new() -> Self {
+        PyPoolMemory(PoolMemory::default())
     }
 }
 
@@ -196,10 +213,17 @@ fn tensors<'py>(py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
 #[pymethods]
 impl PyRun {
     #[new]
-    fn start(py: Python<'_>, source: &Bound<'_, PySource>, args: RunArgs) -> PyResult<Self> {
+    #[pyo3(signature = (source, args, memory=None))]
+    fn start(
+        py: Python<'_>,
+        source: &Bound<'_, PySource>,
+        args: RunArgs,
+        memory: Option<&Bound<'_, PyPoolMemory>>,
+    ) -> PyResult<Self> {
         let source = source.get().0.clone();
         let spec = args.spec(&*source)?;
-        let run = py.detach(|| Run::start(source, spec)).map_err(raised)?;
+        let memory = memory.map(|m| m.get().0.clone()).unwrap_or_default();
+        let run = py.detach(|| Run::start_in(source, spec, &memory)).map_err(raised)?;
         Ok(PyRun { run: Mutex::new(Some(run)), last: Mutex::default() })
     }
 
@@ -270,5 +294,6 @@ impl PyRun {
 
 /// Adds the classes.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyPoolMemory>()?;
     m.add_class::<PyRun>()
 }
