@@ -260,10 +260,13 @@ ROWS = {
 
 
 def other_peer(name: str, folder: Path) -> dict:
-    from other_peers import OTHERS
+    from other_peers import LOADERS
 
+    # What the packages themselves take is not the loader's.
+    importlib.import_module("torch")
+    importlib.import_module(OTHERS[name])
     before = rss()
-    found = timed(OTHERS[name][1](folder, BATCH, 2))
+    found = timed(LOADERS[name](folder, BATCH, 2))
     return {**found, "rss_bytes": [rss() - before]}
 
 

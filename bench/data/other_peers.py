@@ -82,8 +82,4 @@ def mosaic_streaming(folder: Path, batch_size: int, workers: int) -> Iterator[di
     return torch_batches(dataset, batch_size, workers)
 
 
-OTHERS = {
-    "Hugging Face datasets": ("datasets", hugging_face),
-    "MosaicML Streaming": ("streaming", mosaic_streaming),
-    "WebDataset": ("webdataset", webdataset),
-}
+LOADERS = {"Hugging Face datasets": hugging_face, "MosaicML Streaming": mosaic_streaming, "WebDataset": webdataset}
