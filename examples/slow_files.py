@@ -143,33 +143,36 @@ def event_files(folder):
     )
 
 
-def file_forms(folder, pool):
+def file_forms(folder, events, pool):
     """The forms in which GT reads the files."""
     how = {"batch_size": BATCH, "shuffle": True, "generator": 0, "dtypes": gt.float32}
-    loader = DataLoader(event_files(folder), shuffle_pool=pool, **how)
-    yield "3. GT reads the files", loader, loader.shuffle_report().design_effect
-    loader = DataLoader(event_files(folder), shuffle_pool=pool, num_workers=2, **how)
-    yield "4. two threads", loader, loader.shuffle_report().design_effect
-    cached = DataLoader(event_files(folder), BATCH, dtypes=gt.float32).cache(folder / "cached")
-    loader = DataLoader(cached, num_workers=2, shuffle_pool="full", **how)
-    yield "5. decoded once", loader, loader.shuffle_report().design_effect
+
+    def effect(dataset, **more):
+        batches = DataLoader(dataset, sample_ids=True, **how, **more)
+        return design_effect(np.concatenate([batch["sample_id"].numpy() for batch in batches]) // events)
+
+    files = event_files(folder)
+    mixed = effect(files, shuffle_pool=pool)
+    yield "3. GT reads the files", DataLoader(files, shuffle_pool=pool, **how), mixed
+    yield "4. two threads", DataLoader(files, shuffle_pool=pool, num_workers=2, **how), mixed
+    cached = DataLoader(files, BATCH, dtypes=gt.float32).cache(folder / "cached")
+    whole = {"shuffle_pool": "full"}
+    yield "5. decoded once", DataLoader(cached, num_workers=2, **how, **whole), effect(cached, **whole)
 
 
 def measure(loader, seconds):
-    """Seconds a batch, of the quickest of some rounds; the first batch of each is not counted."""
+    """Seconds a batch, of the quickest of some epochs, from their beginning: a pool is filled before the first batch."""
     best = float("inf")
     for _ in range(ROUNDS):
-        batches = iter(loader)
-        next(batches)
         began, count = time.perf_counter(), 0
-        for _ in batches:
+        for _ in loader:
             count += 1
             if count % 16 == 0:
                 gt.synchronize()
-            if time.perf_counter() - began > seconds / ROUNDS:
+            if time.perf_counter() - began > seconds:
                 break
         gt.synchronize()
-        best = min(best, (time.perf_counter() - began) / max(count, 1))
+        best = min(best, (time.perf_counter() - began) / count)
     return best
 
 
@@ -178,14 +181,14 @@ def main():
     parser.add_argument("--files", type=int, default=66, help="how many files; a tenth of the report's")
     parser.add_argument("--events", type=int, default=1364, help="events in each")
     parser.add_argument("--pool", type=int, default=32, help="files that are mixed at a time")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long to measure each form")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how much of an epoch to measure")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, args.files, args.events)
         print("| form | ms a batch | events/s | times | design effect |\n|---|---|---|---|---|")
         first = None
-        for forms in (python_forms(folder, args.files, args.pool), file_forms(folder, args.pool)):
+        for forms in (python_forms(folder, args.files, args.pool), file_forms(folder, args.events, args.pool)):
             for name, loader, effect in forms:
                 seconds = measure(loader, args.seconds)
                 first = first or seconds

@@ -25,7 +25,7 @@ mod tar_shards;
 pub use arrays::{ArraySource, NpyHeader, open_cached, open_npy, open_safetensors, write_cache, write_npy_header};
 pub use arrow_file::ArrowSource;
 pub use batch::{Batch, BatchSpec, Collate, Entry, Outliers, Output, Picked, Step, gather};
-pub use block::{Block, Column, Extents};
+pub use block::{Block, Column, Extents, Record, RecordPart};
 pub use error::{DataError, Result};
 pub use field::{Elem, Field, Kind};
 pub use files::{Stamp, expand};
