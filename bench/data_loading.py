@@ -4,12 +4,14 @@ LOADING-1: every loader is measured in a process of its own, over the same files
 LOADING-2: what is compared are samples per second of batches that are consumed and thrown away; slow peers are stopped after a
 few seconds, and GT always runs whole epochs.
 LOADING-3: a peer that is not installed is named, never left out in silence.
+LOADING-4: rows whose ratio is a target are measured in turns, so that a noisy minute of the machine falls on both.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -143,28 +145,101 @@ def timed(batches, seconds: float = SLOW_S) -> dict:
     return {"samples_per_s": samples / (time.perf_counter() - began), "first_batch_s": first}
 
 
+def design_effect(files, correlation: float = 0.01) -> float:
+    """Of batches whose samples are in these files, in the order they come: as `shuffle_report` counts it."""
+    import numpy as np
+
+    files = np.asarray(files)
+    batches = files[: len(files) // BATCH * BATCH].reshape(-1, BATCH)
+    squares = [(np.unique(batch, return_counts=True)[1] ** 2).sum() / BATCH for batch in batches]
+    return float(1 - correlation + correlation * np.mean(squares))
+
+
 def torch_loader(folder: Path, sampler: str, workers: int) -> dict:
+    import numpy as np
     import torch
 
     from peers import EventDataset, FileAwareSampler, collate
 
     torch.set_num_threads(1)
+    before = rss()
     dataset = EventDataset(folder)
     how = {"shuffle": True} if sampler == "random" else {"sampler": FileAwareSampler(dataset)}
-    return timed(
+    order = np.random.default_rng(0).permutation(len(dataset)) if sampler == "random" else list(how["sampler"])
+    found = timed(
         torch.utils.data.DataLoader(dataset, BATCH, num_workers=workers, collate_fn=collate, drop_last=True, **how)
     )
+    return {**found, "rss_bytes": [rss() - before], "design_effect": design_effect(dataset.meta.file[order])}
 
 
 def arrow_iterable(folder: Path) -> dict:
     from peers import arrow_batches
 
-    return timed(arrow_batches(folder, BATCH))
+    before = rss()
+    found = timed(arrow_batches(folder, BATCH))
+    # Windows of 64 files, each in full random order.
+    return {**found, "rss_bytes": [rss() - before], "design_effect": 1 - 0.01 + 0.01 * (1 + (BATCH - 1) / 64)}
+
+
+def alternately(folder: Path, rounds: int = 4) -> dict:
+    """Epochs with and without shuffling, and with 0, 1 and 2 threads, in turns."""
+    import gt
+
+    gt.zeros(1).sum().item()
+    kinds = [("off", 2), ("pool", 2), ("pool", 1), ("pool", 0)]
+    loaders = {kind: gt_loader(folder, *kind) for kind in kinds}
+    rates = {kind: [] for kind in kinds}
+    for _, kind in itertools.product(range(rounds), kinds):
+        began, samples = time.perf_counter(), 0
+        for number, batch in enumerate(loaders[kind]):
+            samples += len(batch["lengths"])
+            if number % 100 == 0:
+                gt.synchronize()
+        gt.synchronize()
+        rates[kind].append(samples / (time.perf_counter() - began))
+
+    def ratio(a, b) -> float:
+        # Of the epochs that began side by side; the middle one, as single ones are disturbed.
+        found = sorted(x / y for x, y in zip(rates[a], rates[b]))
+        return found[len(found) // 2]
+
+    return {
+        "samples_per_s": max(rates["pool", 2]),
+        "shuffle_on_over_off": ratio(("pool", 2), ("off", 2)),
+        "1_worker_over_0": ratio(("pool", 1), ("pool", 0)),
+        "2_workers_over_0": ratio(("pool", 2), ("pool", 0)),
+        "rates": {f"{shuffle} {workers}": r for (shuffle, workers), r in rates.items()},
+    }
+
+
+def spun(items: list) -> dict:
+    """A collate function that computes for 2 ms an item, and does not sleep."""
+    import numpy as np
+
+    end = time.perf_counter() + 0.002 * len(items)
+    while time.perf_counter() < end:
+        pass
+    return {"lengths": np.zeros(len(items), np.int64)}
+
+
+def python_collate(library: str, workers: int) -> dict:
+    """Python that takes 2 ms an item, in batches of 16."""
+    if library == "torch":
+        import torch
+
+        loader = torch.utils.data.DataLoader(range(2000), 16, num_workers=workers, collate_fn=spun)
+    else:
+        import gt
+
+        loader = gt.data.DataLoader(range(2000), 16, num_workers=workers, collate_fn=spun)
+    return timed(loader, seconds=2.5)
 
 
 ROWS = {
     "raw decode, pyarrow, 2 threads (the limit)": lambda d: raw(d, 2),
     "torch DataLoader, RandomSampler, 0 workers": lambda d: torch_loader(d, "random", 0),
+    "torch DataLoader, RandomSampler, 1 worker": lambda d: torch_loader(d, "random", 1),
+    "torch DataLoader, RandomSampler, 2 workers": lambda d: torch_loader(d, "random", 2),
     "torch DataLoader, file-aware, 0 workers": lambda d: torch_loader(d, "files", 0),
     "torch DataLoader, file-aware, 1 worker": lambda d: torch_loader(d, "files", 1),
     "torch DataLoader, file-aware, 2 workers": lambda d: torch_loader(d, "files", 2),
@@ -176,8 +251,28 @@ ROWS = {
     "GT, pool shuffle, 2 workers": lambda d: measured_gt(d, "pool", 2, "ranges"),
     "GT, full shuffle, 2 workers": lambda d: measured_gt(d, "full", 2, "ranges"),
     "GT, list columns, pool shuffle, 2 workers": lambda d: measured_gt(d, "pool", 2, "lists"),
+    "GT, pool and off, 2, 1 and 0 workers in turns": alternately,
+    "torch, Python collate of 2 ms an item, 0 workers": lambda d: python_collate("torch", 0),
+    "torch, Python collate of 2 ms an item, 2 workers": lambda d: python_collate("torch", 2),
+    "GT, Python collate of 2 ms an item, 0 workers": lambda d: python_collate("gt", 0),
+    "GT, Python collate of 2 ms an item, 2 workers": lambda d: python_collate("gt", 2),
 }
+
+
+def other_peer(name: str, folder: Path) -> dict:
+    from other_peers import LOADERS
+
+    # What the packages themselves take is not the loader's.
+    importlib.import_module("torch")
+    importlib.import_module(OTHERS[name])
+    before = rss()
+    found = timed(LOADERS[name](folder, BATCH, 2))
+    return {**found, "rss_bytes": [rss() - before]}
+
+
+# Loaders that are measured where they are installed, and the packages they are in.
 OTHERS = {"Hugging Face datasets": "datasets", "MosaicML Streaming": "streaming", "WebDataset": "webdataset"}
+ROWS |= {f"{name}, 2 workers": (lambda d, name=name: other_peer(name, d)) for name in OTHERS}
 
 
 def checks(results: dict) -> list[tuple[str, float, float, bool]]:
@@ -197,49 +292,76 @@ def checks(results: dict) -> list[tuple[str, float, float, bool]]:
         limit = speed.get("raw decode, pyarrow, 2 threads (the limit)")
         if limit:
             at_least("pool shuffle over raw decode", mine / limit, 0.5)
-        if "torch DataLoader, RandomSampler, 0 workers" in speed:
-            at_least("over torch, random", mine / speed["torch DataLoader, RandomSampler, 0 workers"], 500)
+        random = [v for name, v in speed.items() if "RandomSampler" in name]
+        if random:
+            at_least("over torch, random, 0 workers", mine / random[0], 500)
         aware = [v for name, v in speed.items() if "file-aware" in name]
         if aware:
             at_least("over torch, file-aware, the best", mine / max(aware), 12)
-        if "GT, no shuffle, 2 workers" in speed:
-            at_least("shuffle on over off", mine / speed["GT, no shuffle, 2 workers"], 0.9)
-        if "GT, pool shuffle, 0 workers" in speed:
-            at_least("2 workers over 0", mine / speed["GT, pool shuffle, 0 workers"], 1.0)
         at_most("design effect at label correlation 0.01", pool["design_effect"], 1.1)
         at_most("first batch, s", pool["first_batch_s"], 1.0)
         at_most("first batch with a cached index, s", pool["first_batch_cached_s"], 0.3)
         at_most("memory over budget", pool["peak_bytes"] / pool["budget_bytes"], 1.1)
+        at_most("process memory over budget", max(pool["rss_bytes"]) / pool["budget_bytes"], 1.1)
         at_most("memory of the last epoch over the first", pool["rss_bytes"][-1] / max(pool["rss_bytes"][0], 1), 1.1)
+    turns = results.get("GT, pool and off, 2, 1 and 0 workers in turns", {})
+    if "samples_per_s" in turns:
+        at_least("shuffle on over off", turns["shuffle_on_over_off"], 0.9)
+        at_least("1 worker over 0", turns["1_worker_over_0"], 1.0)
+        at_least("2 workers over 0", turns["2_workers_over_0"], 1.0)
+    collate = {name: v for name, v in speed.items() if "Python collate" in name}
+    if len(collate) == 4:
+        torch0, torch2, gt0, gt2 = (
+            collate[f"{library}, Python collate of 2 ms an item, {workers} workers"]
+            for library, workers in itertools.product(("torch", "GT"), (0, 2))
+        )
+        at_least("Python collate, 2 workers over 0", gt2 / gt0, 1.7)
+        # Both compute for the same time; what differs beyond that is within the clock's noise.
+        at_least("Python collate, GT over torch, 2 workers", gt2 / torch2, 0.98)
+        at_least("Python collate, GT over torch, 0 workers", gt0 / torch0, 0.98)
     return out
+
+
+def said(result: dict) -> str:
+    """A row's numbers for people: speed, and what it takes beside it."""
+    if "samples_per_s" not in result:
+        return "  ".join(f"{what.upper()}: {why}" for what, why in result.items())
+    text = f"{result['samples_per_s']:12,.0f} samples/s"
+    if "design_effect" in result:
+        text += f"  design effect {result['design_effect']:5.2f}"
+    if "rss_bytes" in result:
+        text += "  memory " + ", ".join(f"{b / 2**20:.0f}" for b in result["rss_bytes"]) + " MiB"
+    return text
+
+
+def missing(row: str) -> str | None:
+    """The package a row needs that is not installed."""
+    for name, module in OTHERS.items():
+        if row.startswith(name) and importlib.util.find_spec(module) is None:
+            return module
+    return None
+
+
+def measured(row: str, folder: Path) -> dict:
+    """A row, in a process of its own (LOADING-1)."""
+    command = [sys.executable, __file__, "--data", str(folder), "--one", row]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+    except subprocess.TimeoutExpired:
+        return {"error": "not done after 90 s"}
+    if done.returncode != 0:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def run_all(folder: Path, only: str | None) -> dict:
     results = {}
-    for name in ROWS:
-        if only and only not in name:
+    for row in ROWS:
+        if only and only not in row:
             continue
-        done = subprocess.run(
-            [sys.executable, __file__, "--data", str(folder), "--one", name],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        if done.returncode != 0:
-            results[name] = {"error": done.stderr.strip().splitlines()[-1:]}
-        else:
-            results[name] = json.loads(done.stdout.splitlines()[-1])
-        r = results[name]
-        print(f"{name:48s}", f"{r['samples_per_s']:12,.0f} samples/s" if "samples_per_s" in r else r, flush=True)
-    for name, module in OTHERS.items():
-        if importlib.util.find_spec(module) is None:
-            print(f"{name:48s}  SKIPPED: {module} is not installed", flush=True)
-            results[name] = {"skipped": f"{module} is not installed"}
-        else:
-            print(
-                f"{name:48s}  SKIPPED: it reads a format of its own, and no converter is part of this bench", flush=True
-            )
-            results[name] = {"skipped": "it reads a format of its own"}
+        module = missing(row)
+        results[row] = {"skipped": f"{module} is not installed"} if module else measured(row, folder)
+        print(f"{row:49s}", said(results[row]), flush=True)
     return results
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/data.md", "docs/signals.md", "docs/training.md", "docs/tutorials/loop.md"]
+PAGES = [
+    "README.md",
+    "docs/data.md",
+    "docs/signals.md",
+    "docs/training.md",
+    "docs/tutorials/files.md",
+    "docs/tutorials/loop.md",
+]
 
 
 @pytest.mark.timeout(300)

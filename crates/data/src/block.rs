@@ -3,7 +3,6 @@
 //! BLOCK-1: every column of a block has the same samples; offsets are ascending and end inside the values, so that a
 //!          sample is a range of bytes that exists. Checked when the block is made, once, and relied on afterwards.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
@@ -19,6 +18,38 @@ pub enum Extents {
     Offsets(Arc<[u32]>),
     /// Sample `i` has these items; several columns share them, and they need not be in order.
     Ranges(Arc<[(u32, u32)]>),
+    /// Sample `i` is part of record `i`, where several columns lie side by side.
+    Records(Arc<[Record]>, RecordPart),
+}
+
+/// A sample's numbers of several columns, one column after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Where it begins, in bytes.
+    pub start_bytes: u32,
+    /// How many items it has of each column of lists.
+    pub items: u32,
+}
+
+impl Record {
+    /// Where a column's part of it ends, in bytes.
+    fn end(&self, part: RecordPart, item_bytes: usize) -> usize {
+        let items = self.items as usize;
+        let part = match part {
+            RecordPart::One(before) => before as usize + item_bytes,
+            RecordPart::Items(before, each) => before as usize + items * (each as usize + item_bytes),
+        };
+        self.start_bytes as usize + part
+    }
+}
+
+/// Where a column is in a record.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordPart {
+    /// One item, after so many bytes.
+    One(u32),
+    /// All its items, after so many bytes, and so many more for each item.
+    Items(u32, u32),
 }
 
 /// One column of a block.
@@ -45,6 +76,9 @@ impl Column {
                 o.len() == samples + 1 && o.is_sorted() && o.last().is_none_or(|&end| end as usize <= items)
             }
             Extents::Ranges(r) => r.len() == samples && r.iter().all(|&(from, to)| from <= to && to as usize <= items),
+            Extents::Records(r, part) => {
+                r.len() == samples && r.iter().all(|r| r.end(*part, item_bytes) <= values.len())
+            }
         };
         match fits {
             true => Ok(Column { values, extents, item_bytes }),
@@ -52,30 +86,101 @@ impl Column {
         }
     }
 
-    /// The items of a sample.
+    /// A column of records, which the caller has laid out: their parts lie inside the values (BLOCK-1).
+    pub(crate) fn of_records(values: Buffer, records: Arc<[Record]>, part: RecordPart, item_bytes: usize) -> Column {
+        Column { values, extents: Extents::Records(records, part), item_bytes }
+    }
+
+    /// How many items a sample has.
     #[inline]
-    pub fn items(&self, sample: u32) -> Range<usize> {
+    pub fn len(&self, sample: u32) -> usize {
         let i = sample as usize;
         match &self.extents {
-            Extents::One => i..i + 1,
-            Extents::Offsets(o) => o[i] as usize..o[i + 1] as usize,
-            Extents::Ranges(r) => r[i].0 as usize..r[i].1 as usize,
+            Extents::One | Extents::Records(_, RecordPart::One(_)) => 1,
+            Extents::Offsets(o) => (o[i + 1] - o[i]) as usize,
+            Extents::Ranges(r) => (r[i].1 - r[i].0) as usize,
+            Extents::Records(r, RecordPart::Items(..)) => r[i].items as usize,
         }
     }
 
-    /// Whether samples are the same items in another column, known without looking at them.
+    /// The bytes of a sample.
+    #[inline(always)]
+    pub fn sample(&self, sample: u32) -> &[u8] {
+        let i = sample as usize;
+        let width = self.item_bytes;
+        let (start, len) = match &self.extents {
+            Extents::Records(r, RecordPart::One(before)) => (r[i].start_bytes as usize + *before as usize, width),
+            Extents::Records(r, RecordPart::Items(before, each)) => {
+                let items = r[i].items as usize;
+                (r[i].start_bytes as usize + *before as usize + items * *each as usize, items * width)
+            }
+            _ => (self.first_item(sample) * width, self.len(sample) * width),
+        };
+        &self.values[start..start + len]
+    }
+
+    /// What should be asked of memory before a sample is read: its bytes, or the whole record they are in.
     #[inline]
-    pub(crate) fn shares_items_with(&self, other: &Column) -> bool {
+    pub(crate) fn surroundings(&self, sample: u32) -> &[u8] {
+        match &self.extents {
+            Extents::Records(r, _) => {
+                let i = sample as usize;
+                let end = r.get(i + 1).map_or(self.values.len(), |next| next.start_bytes as usize);
+                &self.values[r[i].start_bytes as usize..end]
+            }
+            _ => self.sample(sample),
+        }
+    }
+
+    /// Whether a column lies in the same records as another, so that who has asked for one has asked for both.
+    #[inline]
+    pub(crate) fn lies_beside(&self, other: &Column) -> bool {
         match (&self.extents, &other.extents) {
-            (Extents::Ranges(a), Extents::Ranges(b)) => Arc::ptr_eq(a, b),
+            (Extents::Records(a, _), Extents::Records(b, _)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
 
-    /// The bytes of a range of items.
+    /// Whether samples have as many items as in another column, known without looking at each.
     #[inline]
-    pub fn bytes(&self, items: Range<usize>) -> &[u8] {
-        &self.values[items.start * self.item_bytes..items.end * self.item_bytes]
+    pub(crate) fn shares_items_with(&self, other: &Column) -> bool {
+        match (&self.extents, &other.extents) {
+            (Extents::Ranges(a), Extents::Ranges(b)) => Arc::ptr_eq(a, b),
+            (Extents::Records(a, RecordPart::Items(..)), Extents::Records(b, RecordPart::Items(..))) => {
+                Arc::ptr_eq(a, b)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether samples have as many items as in another column.
+    pub(crate) fn has_lengths_of(&self, other: &Column) -> bool {
+        match (&self.extents, &other.extents) {
+            (Extents::Offsets(a), Extents::Offsets(b)) => a == b,
+            _ => self.shares_items_with(other),
+        }
+    }
+
+    /// Whether sample `i` is item `i`.
+    pub(crate) fn is_one_each(&self) -> bool {
+        matches!(self.extents, Extents::One)
+    }
+
+    /// The number of a sample's first item among the values. Records have none.
+    #[inline(always)]
+    pub(crate) fn first_item(&self, sample: u32) -> usize {
+        let i = sample as usize;
+        match &self.extents {
+            Extents::One => i,
+            Extents::Offsets(o) => o[i] as usize,
+            Extents::Ranges(r) => r[i].0 as usize,
+            Extents::Records(..) => 0,
+        }
+    }
+
+    /// The bytes of an item.
+    pub(crate) fn item_bytes(&self) -> usize {
+        self.item_bytes
     }
 
     pub(crate) fn values(&self) -> &Buffer {
@@ -90,12 +195,15 @@ impl Column {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.values.capacity()
-            + match &self.extents {
-                Extents::One => 0,
-                Extents::Offsets(o) => size_of_val(&**o),
-                Extents::Ranges(_) => 0,
+        match &self.extents {
+            Extents::One | Extents::Ranges(_) => self.values.capacity(),
+            Extents::Offsets(o) => self.values.capacity() + size_of_val(&**o),
+            // The column at the beginning stands for all of them.
+            Extents::Records(r, RecordPart::One(0) | RecordPart::Items(0, 0)) => {
+                self.values.capacity() + size_of_val(&**r)
             }
+            Extents::Records(..) => 0,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::fingerprint::Fingerprint;
 
 /// Changes whenever what is stored changes its meaning.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Entry<T> {

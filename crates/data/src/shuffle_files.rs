@@ -72,7 +72,7 @@ pub fn shuffle_files(
                 }
             }
             let picked: Vec<Picked<'_>> =
-                places.iter().map(|p| Picked { block: &held[&p.block], row: p.row, id: 0 }).collect();
+                places.iter().map(|p| Picked { block: &held[&p.block], row: p.row, id: 0, piece: 0 }).collect();
             writer.write(&picked)?;
             drop(picked);
             for place in &places {

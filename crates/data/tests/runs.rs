@@ -96,6 +96,39 @@ proptest! {
     }
 
     #[test]
+    fn split_samples_come_whole_in_several_rows((rows, group) in layouts(), shuffle in shuffles(), max in 1usize..7, tokens: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &rows, group);
+        let source = open_dir(dir.path());
+        let mut spec = spec(&source, shuffle, 7);
+        spec.batch.outputs[1].max_len = Some(max);
+        spec.batch.outliers = Outliers::Split;
+        spec.cut.max_tokens = tokens.then_some(60);
+        let mut run = Run::start(source, spec).unwrap();
+        let (mut samples, mut seen) = (0, 0);
+        while let Some((batch, _)) = run.next(&|| false).unwrap() {
+            let ids = i64s(batch.get("sample_id").unwrap());
+            prop_assert_eq!(&i64s(batch.get("id").unwrap()), &ids);
+            let lengths = i64s(batch.get("lengths").unwrap());
+            let (shape, hits) = f32s(batch.get("hits").unwrap());
+            prop_assert!(shape[0] == ids.len() && shape[1] <= max && (!tokens || shape[0] * shape[1] <= 60));
+            let mut distinct = ids.clone();
+            distinct.dedup();
+            samples += distinct.len();
+            prop_assert_eq!(distinct.len(), batch.samples);
+            for id in distinct {
+                let mine = ids.iter().enumerate().filter(|&(_, &other)| other == id);
+                let joined: Vec<f32> =
+                    mine.flat_map(|(r, _)| hits[r * shape[1]..][..lengths[r] as usize].to_vec()).collect();
+                prop_assert_eq!(joined, (0..len_of(id)).map(|i| hit(id, i)).collect::<Vec<_>>());
+            }
+            seen += 1;
+        }
+        prop_assert_eq!(samples, rows.iter().sum::<usize>());
+        prop_assert!(seen > 0 || samples == 0);
+    }
+
+    #[test]
     fn batches_hold_what_the_files_hold((rows, group) in layouts(), shuffle in shuffles(), packed: bool) {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), &rows, group);

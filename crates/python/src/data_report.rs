@@ -96,7 +96,8 @@ fn _write_parquet(
     let block = Block { columns: made, samples };
     py.detach(|| {
         let mut writer = ParquetWriter::create(&path, &fields, rows_per_group)?;
-        let rows: Vec<Picked<'_>> = (0..samples as u32).map(|row| Picked { block: &block, row, id: 0 }).collect();
+        let rows: Vec<Picked<'_>> =
+            (0..samples as u32).map(|row| Picked { block: &block, row, id: 0, piece: 0 }).collect();
         writer.write(&rows)?;
         writer.close()
     })

@@ -2,8 +2,8 @@
 
 use gt_client::Tensor;
 use gt_data::{
-    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, Position, Run, RunSpec, Shuffle,
-    Source, Stats, Step,
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, Run, RunSpec,
+    Shuffle, Source, Stats, Step,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     outputs: Vec<OutputArgs>,
     packed: bool,
     lengths_each: bool,
-    subsample: bool,
+    outliers: String,
     sample_ids: bool,
     threads: usize,
     prefetch: usize,
@@ -142,7 +142,12 @@ impl RunArgs {
                 outputs,
                 collate: if self.packed { Collate::Packed } else { Collate::Padded },
                 lengths_each: self.lengths_each,
-                outliers: if self.subsample { Outliers::Subsample } else { Outliers::Truncate },
+                outliers: match self.outliers.as_str() {
+                    "truncate" => Outliers::Truncate,
+                    "subsample" => Outliers::Subsample,
+                    "split" => Outliers::Split,
+                    other => return Err(PyValueError::new_err(format!("no outliers are called {other:?}"))),
+                },
                 sample_ids: self.sample_ids,
                 seed: self.seed,
             },
@@ -166,10 +171,23 @@ enum Given {
     Arrived(Arrived),
 }
 
+/// What the blocks of a loader's runs lie in, one epoch after another.
+#[pyclass(frozen, name = "_DataMemory", module = "gt._core")]
+pub struct PyPoolMemory(PoolMemory);
+
+#[pymethods]
+impl PyPoolMemory {
+    #[new]
+    fn new() -> Self {
+        PyPoolMemory(PoolMemory::default())
+    }
+}
+
 /// A pass over a data set.
 #[pyclass(frozen, name = "_DataRun", module = "gt._core")]
 pub struct PyRun {
     source: Py<PySource>,
+    memory: PoolMemory,
     /// None once it was closed.
     run: Mutex<Option<Runs>>,
     /// What runs that are over had counted, and the seconds spent handing batches over.
@@ -178,11 +196,11 @@ pub struct PyRun {
 
 impl Runs {
     /// Begins a run: on the session's worker if that is elsewhere, unless it has to be here.
-    fn start(source: &PySource, spec: RunSpec, here: bool) -> PyResult<Runs> {
+    fn start(source: &PySource, spec: RunSpec, memory: &PoolMemory, here: bool) -> PyResult<Runs> {
         let on_worker = if here { None } else { WorkerRun::open(source, &spec)? };
         Ok(match on_worker {
             Some(run) => Runs::OnWorker(Box::new(run)),
-            None => Runs::Here(Box::new(Run::start(source.source.clone(), spec).map_err(raised)?)),
+            None => Runs::Here(Box::new(Run::start_in(source.source.clone(), spec, memory).map_err(raised)?)),
         })
     }
 
@@ -211,14 +229,14 @@ impl PyRun {
         {
             // The program has gone to another server, or to none: the rest is made there.
             self.last.lock().0.merge(&old.stats());
-            *runs = Runs::start(self.source.get(), old.rest().clone(), false)?;
+            *runs = Runs::start(self.source.get(), old.rest().clone(), &self.memory, false)?;
         }
         match runs.next() {
             Ok(given) => Ok(given),
             // Files that have gone bad since they were opened are met in their place in the order, as without a server.
             Err(NoBatch::NotOpened(_)) if self.source.get().has_changed() => {
                 if let Runs::OnWorker(run) = runs {
-                    *runs = Runs::start(self.source.get(), run.rest().clone(), true)?;
+                    *runs = Runs::start(self.source.get(), run.rest().clone(), &self.memory, true)?;
                 }
                 runs.next().map_err(NoBatch::error)
             }
@@ -270,11 +288,18 @@ pub(crate) fn strings(py: Python<'_>, utf8: bool, rows: Vec<Vec<u8>>) -> PyResul
 impl PyRun {
     /// `here`: the files are read by this process, also where the session's worker could.
     #[new]
-    #[pyo3(signature = (source, args, here=false))]
-    fn start(py: Python<'_>, source: Py<PySource>, args: RunArgs, here: bool) -> PyResult<Self> {
+    #[pyo3(signature = (source, args, memory=None, here=false))]
+    fn start(
+        py: Python<'_>,
+        source: Py<PySource>,
+        args: RunArgs,
+        memory: Option<&Bound<'_, PyPoolMemory>>,
+        here: bool,
+    ) -> PyResult<Self> {
         let spec = args.spec(&*source.get().source)?;
-        let run = py.detach(|| Runs::start(source.get(), spec, here))?;
-        Ok(PyRun { source, run: Mutex::new(Some(run)), last: Mutex::default() })
+        let memory = memory.map(|m| m.get().0.clone()).unwrap_or_default();
+        let run = py.detach(|| Runs::start(source.get(), spec, &memory, here))?;
+        Ok(PyRun { source, memory, run: Mutex::new(Some(run)), last: Mutex::default() })
     }
 
     /// The next batch, and the position after it; none at the end.
@@ -350,5 +375,6 @@ impl PyRun {
 
 /// Adds the classes.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyPoolMemory>()?;
     m.add_class::<PyRun>()
 }

@@ -33,7 +33,7 @@ fn values_come_once_and_whole_over_a_line_that_breaks_all_the_time() {
         });
         // Small ones and, every fifth, one that takes most of a connection's life; both ways.
         let (count, large) = (300, 20_000);
-        let len = |n: u64| if n % 5 == 0 { large } else { 2 };
+        let len = |n: u64| if n.is_multiple_of(5) { large } else { 2 };
         let mut steps = Vec::new();
         for n in 0..count {
             let on = (n % 2) as u32;

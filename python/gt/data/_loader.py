@@ -62,12 +62,15 @@ class FileLoader(DataLoader):
 
     `collate`: `"padded"` gives a column of lists as (samples, longest, …), with `lengths` and `mask`; `"packed"` gives all items one
     after another, with `cu_seqlens`. `pad_value`, `max_len`, `pad_to_multiple_of`, `dtypes`: one value, or a dict by column.
-    `outliers`: a sample longer than `max_len` is cut (`"truncate"`) or thinned out (`"subsample"`). `ragged="each"` gives each
-    column of lists its own `…_lengths`. `sample_ids=True` adds `sample_id`, the sample's number in the data set.
+    `outliers`: a sample longer than `max_len` is cut (`"truncate"`), thinned out (`"subsample"`), or becomes several rows of its
+    batch, one after another (`"split"`). `ragged="each"` gives each column of lists its own `…_lengths`. `sample_ids=True` adds
+    `sample_id`, the sample's number in the data set.
 
     `max_tokens`: as many samples a batch as fit, by padded size or, packed, by items. `bucket=True`: batches of samples of about
     the same length. `memory_budget`: what blocks and finished batches may take. `transforms`: expressions over columns
     (`gt.data.col`), which the threads compute, and functions of a whole batch, which run here.
+
+    `pin_memory` is accepted, and means something once batches go to a GPU: the CPU takes them over where they were made.
 
     With a server the session's worker reads the files and makes the batches; see `docs/data.md`.
 
@@ -124,7 +127,7 @@ class FileLoader(DataLoader):
                 )
         for name, value, known in (
             ("collate", collate, ("padded", "packed")),
-            ("outliers", outliers, ("truncate", "subsample")),
+            ("outliers", outliers, ("truncate", "subsample", "split")),
             ("ragged", ragged, ("shared", "each")),
             ("on_error", on_error, (None, "raise", "skip")),
         ):
@@ -183,7 +186,7 @@ class FileLoader(DataLoader):
             "outputs": _outputs(dataset, expressions, options),
             "packed": collate == "packed",
             "lengths_each": ragged == "each",
-            "subsample": outliers == "subsample",
+            "outliers": outliers,
             "sample_ids": sample_ids,
             "threads": num_workers,
             "prefetch": (self.prefetch_factor or 1) * max(num_workers, 1),
@@ -195,6 +198,8 @@ class FileLoader(DataLoader):
         # The next `iter` goes on where the position is, instead of beginning an epoch.
         self._resume = True
         self._run: _core._DataRun | None = None
+        # What one epoch's blocks lay in, the next one's do.
+        self._memory = _core._DataMemory()
         self._past: dict[str, float] = {}
 
     def _shuffle(self, pool: int | str) -> tuple[str, int]:
@@ -232,7 +237,7 @@ class FileLoader(DataLoader):
             "batch": self._batch,
             **changes,
         }
-        return _core._DataRun(self.dataset._source, arguments, here)
+        return _core._DataRun(self.dataset._source, arguments, self._memory, here)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         self._end_run()

@@ -155,6 +155,17 @@ def test_long_samples_are_cut_or_thinned_out(lists):
     assert any(row != hits(i)[:5].tolist() for i, row in thinned[0].items())
 
 
+def test_long_samples_split_into_rows(lists):
+    joined = {}
+    for batch in loader(lists, max_len=5, outliers="split", num_workers=2, shuffle=True):
+        assert batch["hits"].shape[1] <= 5 and len(batch["id"]) == len(batch["hits"])
+        for i, n, row in zip(*(batch[k].tolist() for k in ("sample_id", "lengths", "hits"))):
+            joined[i] = joined.get(i, []) + row[:n]
+    assert joined == {i: hits(i).tolist() for i in range(len(lists))}
+    with pytest.raises(ValueError, match="whole samples"):
+        loader(lists, max_len=5, outliers="split").cache("never")
+
+
 def test_buckets_save_padding_and_tokens_are_a_limit(lists):
     def padding(**options):
         batches = list(loader(lists, shuffle=True, **options))

@@ -1,4 +1,4 @@
-"""The example behind docs/tutorials/loop.md runs, and every form of its loop computes the same."""
+"""The examples behind docs/tutorials run, and every form of a loop computes the same."""
 
 import importlib.util
 import subprocess
@@ -10,7 +10,8 @@ from isolated import environment
 
 import gt
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "slow_loop.py"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLE = EXAMPLES / "slow_loop.py"
 
 
 @pytest.mark.timeout(120)
@@ -23,6 +24,20 @@ def test_the_slow_loop_gets_fast():
     assert len(rows) == 6 and "suggested:" in done.stdout, done.stdout
     rates = [int(row.split("|")[3]) for row in rows]
     assert rates[4] > 2 * rates[0], done.stdout
+
+
+@pytest.mark.timeout(120)
+def test_the_slow_files_get_fast():
+    command = [sys.executable, str(EXAMPLES / "slow_files.py"), "--files", "12", "--events", "300", "--pool", "6"]
+    variables = environment(PYTHONPATH=Path(gt.__file__).resolve().parents[1])
+    done = subprocess.run([*command, "--seconds", "0.3"], capture_output=True, text=True, env=variables, timeout=100)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| ") and "form" not in line]
+    assert len(rows) == 7, done.stdout
+    rates, effects = [int(row[3]) for row in rows], [float(row[5]) for row in rows]
+    assert min(rates[1:]) > 5 * rates[0] and min(rates[4:]) > 2 * rates[2], done.stdout
+    # File by file mixes little, a pool more, the whole best.
+    assert effects[2] > effects[3] > effects[6], done.stdout
 
 
 def test_the_forms_of_the_loop_compute_the_same():

@@ -11,6 +11,7 @@ use gt_data::{
 use gt_ir::DType;
 
 use super::Input;
+use super::progress::Watched;
 use crate::{size, table};
 
 /// Measure how fast a data set comes and how well it is mixed, for kinds of shuffle and numbers of threads
@@ -109,7 +110,9 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let spec = ReportSpec { order, epoch: 0, batch_size: args.batch_size, correlation: 0.01 };
         let report = shuffle_report(&spec, &lens, None);
         for &threads in &args.num_workers {
-            let m = measure(&source, args, shuffle, threads)?;
+            let what = format!("{kind:?}, {threads} threads").to_lowercase();
+            let watched = Watched::on_terminal(source.clone(), &what, args.input.quiet);
+            let m = measure(&watched, args, shuffle, threads)?;
             rows.push(vec![
                 format!("{kind:?}").to_lowercase(),
                 threads.to_string(),

@@ -40,7 +40,7 @@ enum Layout {
 }
 
 pub(crate) fn run(args: &CacheArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let source = args.input.open()?;
+    let source = args.input.open_watched("cache")?;
     let mut spec = BatchSpec::plain(source.fields());
     for output in &mut spec.outputs {
         if let Some(dtype) = args.dtype {
@@ -57,6 +57,7 @@ pub(crate) fn run(args: &CacheArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     spec.check(source.fields())?;
     let Layout::Packed = args.layout;
     let samples = write_cache(&source, &spec, &args.output, args.num_workers, &super::stop()?)?;
+    drop(source);
     writeln!(out, "{samples} samples in {}", args.output.display())?;
     Ok(())
 }

@@ -3,10 +3,11 @@
 mod bench;
 mod cache;
 mod index;
+mod progress;
 mod shuffle;
 mod steps;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +43,9 @@ pub(crate) struct Input {
     /// Leave out files that cannot be read
     #[arg(long)]
     skip_errors: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl Input {
@@ -51,11 +55,24 @@ impl Input {
             skip_errors: self.skip_errors,
             ..ParquetOptions::default()
         };
-        let source = gt_data::open(&self.files, &options)?;
+        let shown = !self.quiet && std::io::stderr().is_terminal();
+        if shown {
+            eprint!("looking at the files…");
+        }
+        let opened = gt_data::open(&self.files, &options);
+        if shown {
+            eprint!("\r\x1b[K");
+        }
+        let source = opened?;
         for (_, why) in source.left_out() {
             eprintln!("gt: left out {why}");
         }
         Ok(source)
+    }
+
+    /// Opens the data set, and shows on a terminal how much of it has been read.
+    fn open_watched(&self, what: &str) -> anyhow::Result<Arc<dyn Source>> {
+        Ok(progress::Watched::on_terminal(self.open()?, what, self.quiet))
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct ShuffleArgs {
 }
 
 pub(crate) fn run(args: &ShuffleArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let source = args.input.open()?;
+    let source = args.input.open_watched("shuffle")?;
     let samples: u64 = source.blocks().iter().map(|b| b.samples as u64).sum();
     let mut files: Vec<u32> = source.blocks().iter().map(|b| b.file).collect();
     files.sort_unstable();
@@ -47,6 +47,7 @@ pub(crate) fn run(args: &ShuffleArgs, out: &mut dyn Write) -> anyhow::Result<()>
         memory_budget: args.memory_budget,
     };
     let written = shuffle_files(&source, &args.output, &how, &super::stop()?)?;
+    drop(source);
     writeln!(out, "{samples} samples in {} files in {}", written.len(), args.output.display())?;
     Ok(())
 }

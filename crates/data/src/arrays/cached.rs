@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::npy::{NpyHeader, write_npy_header};
 use super::{ArrayColumn, ArraySource, Files, Part, Spread};
-use crate::batch::{Batch, BatchSpec, Collate, Entry};
+use crate::batch::{Batch, BatchSpec, Collate, Entry, Outliers};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::order::{OrderSpec, Shuffle};
@@ -61,6 +61,9 @@ pub fn write_cache(
     threads: usize,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<u64> {
+    if spec.outliers == Outliers::Split {
+        return Err(DataError::Argument("a cache holds whole samples; outliers=\"split\" is for loading it".into()));
+    }
     if folder.exists() {
         return Err(DataError::Argument(format!("{} is there already", folder.display())));
     }

@@ -1,22 +1,23 @@
 //! Gathers a batch from decoded columns: each tensor is written once, cast on the way, with no object per sample.
 //!
 //! GATHER-1: every byte of a tensor is a function of the samples and the spec.
-//! GATHER-2: samples are anywhere in the pool, so what will be read soon is asked of memory ahead.
+//! GATHER-2: samples are anywhere in the pool, so what will be read soon is asked of memory ahead; once for all columns
+//!           that lie side by side.
 
 use std::sync::Arc;
 
 use gt_ir::DType;
 
-use super::lengths::Kept;
+use super::lengths::{Kept, split};
 use super::{Batch, BatchSpec, Collate, Entry, Output, Step, cast, number_bytes};
-use crate::block::Block;
+use crate::block::{Block, Column};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 
 /// How many samples ahead memory is asked for.
 const AHEAD: usize = 16;
 /// Bytes of a sample that are asked for ahead; what follows, the processor asks for by itself.
-const AHEAD_BYTES: usize = 256;
+const AHEAD_BYTES: usize = 512;
 
 /// A sample in memory.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub struct Picked<'a> {
     pub row: u32,
     /// Its number in the whole.
     pub id: u64,
+    /// Which of its rows this is, where long samples are split into several.
+    pub piece: u32,
 }
 
 /// Makes a batch of samples.
@@ -35,30 +38,37 @@ pub struct Picked<'a> {
 /// When ragged columns that share lengths differ in them.
 pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Result<Batch> {
     let mut batch = Batch { entries: Vec::with_capacity(spec.outputs.len() + 3), samples: samples.len() };
+    let rows = spec.splits(fields).map(|(field, max)| split(samples, field, max));
+    let samples = rows.as_deref().unwrap_or(samples);
+    // The first column that was asked of memory.
+    let mut asked: Option<usize> = None;
     let mut shared: Option<(&Output, Kept)> = None;
     for output in &spec.outputs {
         let field = &fields[output.field];
+        // Whether it lies beside what was asked of memory before (GATHER-2).
+        let beside =
+            asked.is_some_and(|first| samples.iter().all(|s| column(s, output.field).lies_beside(column(s, first))));
+        asked = asked.or(Some(output.field).filter(|_| !matches!(field.kind, Kind::Text { .. })));
         match field.kind {
-            Kind::Fixed => batch.entries.push((output.name.clone(), fixed(output, field, samples))),
+            Kind::Fixed => {
+                let entry = fixed(output, field, samples, !beside);
+                batch.entries.push((output.name.clone(), entry));
+            }
             Kind::Text { utf8 } => {
-                let column = |s: &Picked<'_>| {
-                    let column = &s.block.columns[output.field];
-                    column.bytes(column.items(s.row)).to_vec()
-                };
-                let rows = samples.iter().map(column).collect();
+                let rows = samples.iter().map(|s| column(s, output.field).sample(s.row).to_vec()).collect();
                 batch.entries.push((output.name.clone(), Entry::Text { utf8, rows }));
             }
             Kind::Ragged => {
                 if let (Some((first, kept)), false) = (&shared, spec.lengths_each)
-                    && samples
-                        .iter()
-                        .all(|s| s.block.columns[output.field].shares_items_with(&s.block.columns[first.field]))
+                    && ((beside && asked == Some(first.field))
+                        || samples.iter().all(|s| column(s, output.field).shares_items_with(column(s, first.field))))
                 {
-                    batch.entries.push((output.name.clone(), ragged(spec, output, field, samples, kept).1));
+                    let entry = ragged(spec, output, field, samples, kept, !beside).1;
+                    batch.entries.push((output.name.clone(), entry));
                     continue;
                 }
                 let mine = Kept::of(samples, output.field, output.max_len, spec.outliers, spec.seed);
-                let (extent, entry) = ragged(spec, output, field, samples, &mine);
+                let (extent, entry) = ragged(spec, output, field, samples, &mine, !beside);
                 batch.entries.push((output.name.clone(), entry));
                 match (&shared, spec.lengths_each) {
                     (_, true) => push_lengths(&mut batch, spec.collate, &format!("{}_", output.name), &mine, extent),
@@ -66,7 +76,9 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Res
                         push_lengths(&mut batch, spec.collate, "", &mine, extent);
                         shared = Some((output, mine));
                     }
-                    (Some((first, others)), false) => same_lengths(first, others, output, &mine, samples)?,
+                    (Some((first, others)), false) => {
+                        same_lengths((first, others), (output, &mine), samples, rows.is_some())?;
+                    }
                 }
             }
         }
@@ -79,13 +91,28 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Res
     Ok(batch)
 }
 
-fn same_lengths(first: &Output, others: &Kept, output: &Output, mine: &Kept, samples: &[Picked<'_>]) -> Result<()> {
-    let differs = others.lens().zip(mine.lens()).position(|(a, b)| a != b);
-    match differs {
+fn column<'a>(sample: &Picked<'a>, number: usize) -> &'a Column {
+    &sample.block.columns[number]
+}
+
+fn same_lengths(
+    (first, others): (&Output, &Kept),
+    (output, mine): (&Output, &Kept),
+    samples: &[Picked<'_>],
+    split: bool,
+) -> Result<()> {
+    let lens = |s: &Picked<'_>| (column(s, first.field).len(s.row), column(s, output.field).len(s.row));
+    // Rows of a split sample may agree where the samples do not.
+    let differ = |i: usize| others.runs[i].1 != mine.runs[i].1 || (split && lens(&samples[i]).0 != lens(&samples[i]).1);
+    match (0..samples.len()).find(|&i| differ(i)) {
         None => Ok(()),
         Some(i) => Err(DataError::Argument(format!(
             "sample {} has {} items in {:?} and {} in {:?}; ragged=\"each\" gives each column its own lengths",
-            samples[i].id, others.runs[i].1, first.name, mine.runs[i].1, output.name
+            samples[i].id,
+            lens(&samples[i]).0,
+            first.name,
+            lens(&samples[i]).1,
+            output.name
         ))),
     }
 }
@@ -109,6 +136,11 @@ fn ask_ahead(bytes: &[u8]) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;
+}
+
+/// Asks for the samples before which none is that could ask for them.
+fn ask_first(samples: &[Picked<'_>], field: usize) {
+    samples.iter().take(AHEAD).for_each(|s| ask_ahead(s.block.columns[field].surroundings(s.row)));
 }
 
 /// Writes runs of stored numbers as elements.
@@ -149,16 +181,21 @@ impl Writer {
 }
 
 /// One item for each sample.
-fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>]) -> Entry {
+fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>], asks: bool) -> Entry {
     let row_bytes = field.width() * output.dtype.size();
     let mut bytes = zeros(samples.len() * row_bytes);
     let mut writer = Writer::new(output, field.elem);
     if let Some(out) = Arc::get_mut(&mut bytes)
         && row_bytes > 0
     {
-        for (sample, row) in samples.iter().zip(out.chunks_exact_mut(row_bytes)) {
-            let column = &sample.block.columns[output.field];
-            writer.write(column.bytes(column.items(sample.row)), row);
+        if asks {
+            ask_first(samples, output.field);
+        }
+        for (i, (sample, row)) in samples.iter().zip(out.chunks_exact_mut(row_bytes)).enumerate() {
+            if asks && let Some(soon) = samples.get(i + AHEAD) {
+                ask_ahead(soon.block.columns[output.field].surroundings(soon.row));
+            }
+            writer.write(sample.block.columns[output.field].sample(sample.row), row);
         }
     }
     let shape = [&[samples.len()], &field.item[..]].concat();
@@ -166,7 +203,14 @@ fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>]) -> Entry {
 }
 
 /// Any number of items for each sample; with how many a row has.
-fn ragged(spec: &BatchSpec, output: &Output, field: &Field, samples: &[Picked<'_>], kept: &Kept) -> (usize, Entry) {
+fn ragged(
+    spec: &BatchSpec,
+    output: &Output,
+    field: &Field,
+    samples: &[Picked<'_>],
+    kept: &Kept,
+    asks: bool,
+) -> (usize, Entry) {
     let item_bytes = field.width() * output.dtype.size();
     let longest = kept.lens().max().unwrap_or(0);
     let (extent, items) = match spec.collate {
@@ -181,24 +225,27 @@ fn ragged(spec: &BatchSpec, output: &Output, field: &Field, samples: &[Picked<'_
     let pad = &pad[..output.dtype.size()];
     let mut writer = Writer::new(output, field.elem);
     let mut picked = Vec::new();
-    let runs: Vec<&[u8]> = samples
-        .iter()
-        .zip(&kept.runs)
-        .map(|(s, &(start, len))| s.block.columns[output.field].bytes(start as usize..(start + len) as usize))
-        .collect();
+    if asks {
+        ask_first(samples, output.field);
+    }
     let mut rest = Arc::get_mut(&mut bytes).unwrap_or_default();
-    for (i, &run) in runs.iter().enumerate() {
-        if let Some(soon) = runs.get(i + AHEAD) {
-            ask_ahead(soon);
+    for (i, sample) in samples.iter().enumerate() {
+        if asks && let Some(soon) = samples.get(i + AHEAD) {
+            ask_ahead(soon.block.columns[output.field].surroundings(soon.row));
         }
+        let column = &sample.block.columns[output.field];
+        let stored = column.sample(sample.row);
         let len = kept.runs[i].1 as usize;
         let (row, after) = rest.split_at_mut(len * item_bytes);
         match kept.thinned.get(&i) {
-            None => writer.write(run, row),
+            None => {
+                let from = kept.runs[i].0 as usize * column.item_bytes();
+                writer.write(&stored[from..from + len * column.item_bytes()], row);
+            }
             Some(chosen) => {
-                let column = &samples[i].block.columns[output.field];
+                let width = column.item_bytes();
                 picked.clear();
-                chosen.iter().for_each(|&k| picked.extend_from_slice(column.bytes(k as usize..k as usize + 1)));
+                chosen.iter().for_each(|&k| picked.extend_from_slice(&stored[k as usize * width..][..width]));
                 writer.write(&picked, row);
             }
         }

@@ -8,9 +8,9 @@ use crate::order::{Draw, Purpose};
 /// The items of each sample that go into a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Kept {
-    /// Where a sample begins, and how many items are kept.
+    /// The first of a sample's items that is kept, and how many are.
     pub runs: Vec<(u32, u32)>,
-    /// Samples of which not the first items are kept but these.
+    /// Samples of which not a run of items is kept but these.
     pub thinned: BTreeMap<usize, Vec<u32>>,
 }
 
@@ -26,24 +26,34 @@ impl Kept {
         let max = max_len.map_or(u32::MAX, |m| u32::try_from(m).unwrap_or(u32::MAX));
         let mut kept = Kept { runs: Vec::with_capacity(samples.len()), thinned: BTreeMap::new() };
         for (i, s) in samples.iter().enumerate() {
-            let items = s.block.columns[field].items(s.row);
-            let (start, len) = (items.start as u32, items.len() as u32);
-            kept.runs.push((start, len.min(max)));
+            let len = s.block.columns[field].len(s.row) as u32;
+            let start = s.piece.saturating_mul(max).min(len);
+            kept.runs.push((start, (len - start).min(max)));
             if len > max && outliers == Outliers::Subsample {
-                kept.thinned.insert(i, subset(start, len, max, seed, s.id));
+                kept.thinned.insert(i, subset(len, max, seed, s.id));
             }
         }
         kept
     }
 
-    /// How many items each sample has.
+    /// How many items each row has.
     pub(super) fn lens(&self) -> impl Iterator<Item = usize> + Clone {
         self.runs.iter().map(|&(_, len)| len as usize)
     }
 }
 
+/// Samples longer than `max` as several rows: each sample as often as it takes ([`Outliers::Split`]).
+pub(super) fn split<'a>(samples: &[Picked<'a>], field: usize, max: usize) -> Vec<Picked<'a>> {
+    let mut rows = Vec::with_capacity(samples.len());
+    for s in samples {
+        let pieces = s.block.columns[field].len(s.row).div_ceil(max).max(1);
+        rows.extend((0..pieces as u32).map(|piece| Picked { piece, ..*s }));
+    }
+    rows
+}
+
 /// `count` of the items, in order (Floyd's choice), as the sample's number says.
-fn subset(start: u32, len: u32, count: u32, seed: u64, id: u64) -> Vec<u32> {
+fn subset(len: u32, count: u32, seed: u64, id: u64) -> Vec<u32> {
     let draw = Draw::new(seed, 0, Purpose::Subsample, id);
     let mut chosen = std::collections::BTreeSet::new();
     for j in len - count..len {
@@ -52,7 +62,7 @@ fn subset(start: u32, len: u32, count: u32, seed: u64, id: u64) -> Vec<u32> {
             chosen.insert(j);
         }
     }
-    chosen.into_iter().map(|i| start + i).collect()
+    chosen.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -61,11 +71,11 @@ mod tests {
 
     #[test]
     fn a_subset_is_in_order_and_the_same_again() {
-        let one = subset(100, 100, 10, 7, 3);
+        let one = subset(100, 10, 7, 3);
         assert_eq!(one.len(), 10);
-        assert!(one.windows(2).all(|w| w[0] < w[1]) && one[0] >= 100 && one[9] < 200);
-        assert_eq!(one, subset(100, 100, 10, 7, 3));
-        assert_ne!(one, subset(100, 100, 10, 7, 4));
-        assert_eq!(subset(0, 5, 5, 0, 0), [0, 1, 2, 3, 4]);
+        assert!(one.windows(2).all(|w| w[0] < w[1]) && one[9] < 100);
+        assert_eq!(one, subset(100, 10, 7, 3));
+        assert_ne!(one, subset(100, 10, 7, 4));
+        assert_eq!(subset(5, 5, 0, 0), [0, 1, 2, 3, 4]);
     }
 }

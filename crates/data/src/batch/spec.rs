@@ -99,6 +99,8 @@ pub enum Outliers {
     Truncate,
     /// Random ones are kept, in order: the same ones in every epoch and for every column.
     Subsample,
+    /// It becomes several rows of the batch, one after another, each with the next items; columns of one item repeat.
+    Split,
 }
 
 /// What a batch is made of.
@@ -162,6 +164,11 @@ impl BatchSpec {
                 max_lens.push(output.max_len);
             }
         }
+        if self.lengths_each && self.outliers == Outliers::Split {
+            return wrong(
+                "outliers=\"split\" makes the same rows of every column, and ragged=\"each\" gives each its own".into(),
+            );
+        }
         if !self.lengths_each && max_lens.windows(2).any(|w| w[0] != w[1]) {
             return wrong("columns with different max_len need ragged=\"each\", as their lengths differ".into());
         }
@@ -172,14 +179,28 @@ impl BatchSpec {
     pub(crate) fn sample_len(&self, fields: &[Field], block: &crate::block::Block, row: u32) -> usize {
         let ragged = self.outputs.iter().find(|o| fields[o.field].kind == Kind::Ragged);
         ragged.map_or(1, |o| {
-            let len = block.columns[o.field].items(row).len();
-            o.max_len.map_or(len, |max| len.min(max))
+            let len = block.columns[o.field].len(row);
+            match (o.max_len, self.outliers) {
+                (None, _) => len,
+                // Its rows are as long as the longest: so a batch never costs more than this says.
+                (Some(max), Outliers::Split) if len > max => len.next_multiple_of(max),
+                (Some(max), _) => len.min(max),
+            }
         })
     }
 
     /// Whether samples must know their number: for `sample_id`, and for thinning out.
     pub(crate) fn needs_ids(&self) -> bool {
         self.sample_ids || self.outliers == Outliers::Subsample
+    }
+
+    /// The column by which samples are split into rows, and how long a row may be.
+    pub(super) fn splits(&self, fields: &[Field]) -> Option<(usize, usize)> {
+        if self.outliers != Outliers::Split {
+            return None;
+        }
+        let ragged = self.outputs.iter().find(|o| fields[o.field].kind == Kind::Ragged)?;
+        Some((ragged.field, ragged.max_len?))
     }
 
     /// Names of the entries that are made beside the columns.

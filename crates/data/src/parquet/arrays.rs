@@ -3,9 +3,11 @@
 //! ARRAYS-1: one array is taken over without a copy, unless it holds bits or nulls.
 //! ARRAYS-2: a null number is what the caller said, or NaN in a column of floats; anything else is an error, as no number
 //!           could be told from it. A null list or text is an empty one.
+//! ARRAYS-3: what a dictionary says is looked up here; nothing after this knows of dictionaries.
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -31,6 +33,9 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// Adds an array.
     pub(crate) fn push(&mut self, field: &Field, array: &ArrayRef, null: NullValue) -> Result<(), String> {
+        if let Some(found) = looked_up(array)? {
+            return self.push(field, &found, null);
+        }
         let data = array.to_data();
         match (field.kind, data.data_type()) {
             (Kind::Fixed, _) => {
@@ -107,8 +112,21 @@ impl Pieces {
     }
 }
 
+/// The values that an array of a dictionary's numbers stands for; none where it is no such array (ARRAYS-3).
+fn looked_up(array: &ArrayRef) -> Result<Option<ArrayRef>, String> {
+    let Some(numbers) = array.as_any_dictionary_opt() else { return Ok(None) };
+    arrow_select::take::take(numbers.values(), numbers.keys(), None).map(Some).map_err(|e| e.to_string())
+}
+
 /// The numbers of an array, through however many fixed-size lists.
 fn numbers(field: &Field, data: &ArrayData, null: NullValue) -> Result<Buffer, String> {
+    if matches!(data.data_type(), DataType::Dictionary(..)) {
+        let found = looked_up(&arrow_array::make_array(data.clone()))?;
+        return match found {
+            Some(found) => numbers(field, &found.to_data(), null),
+            None => Err(format!("column {:?} has a dictionary that cannot be read", field.name)),
+        };
+    }
     if let DataType::FixedSizeList(_, n) = data.data_type() {
         if data.null_count() > 0 {
             return Err(format!("column {:?} has nulls among its fixed-size lists", field.name));
@@ -176,7 +194,8 @@ fn null_bytes(elem: Elem, null: NullValue) -> Option<[u8; 8]> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{BooleanArray, Float32Array, Int64Array, ListArray, types::Int32Type};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{BooleanArray, DictionaryArray, Float32Array, Int32Array, Int64Array, ListArray};
 
     use super::*;
     use crate::parquet::schema;
@@ -208,6 +227,22 @@ mod tests {
         assert!(pieces(std::slice::from_ref(&ints), None).unwrap_err().contains("null_value"));
         let (values, _) = pieces(&[ints], Some(-7.0)).unwrap();
         assert_eq!(i64::from_le_bytes(values[8..16].try_into().unwrap()), -7);
+    }
+
+    #[test]
+    fn dictionaries_are_looked_up() {
+        let words: DictionaryArray<Int32Type> = vec![Some("up"), Some("down"), None, Some("up")].into_iter().collect();
+        let (values, extents) = pieces(&[Arc::new(words)], None).unwrap();
+        assert_eq!(values, b"updownup");
+        assert!(matches!(extents, Extents::Offsets(o) if *o == [0, 2, 6, 6, 8]));
+        let numbers = DictionaryArray::<Int32Type>::try_new(
+            Int32Array::from(vec![Some(1), Some(0), None, Some(1)]),
+            Arc::new(Float32Array::from(vec![0.5, 2.0])),
+        );
+        let numbers: ArrayRef = Arc::new(numbers.unwrap());
+        let (values, _) = pieces(&[numbers.slice(0, 2), numbers.slice(2, 2)], Some(-1.0)).unwrap();
+        let floats: Vec<f32> = values.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
+        assert_eq!(floats, [2.0, 0.5, -1.0, 2.0]);
     }
 
     #[test]

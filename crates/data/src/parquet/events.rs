@@ -154,7 +154,7 @@ impl Table {
                 return Err(DataError::Argument(format!("column {name:?} of the event table must hold row numbers")));
             }
             let mut wide = vec![0; samples * 8];
-            cast(field.elem, gt_ir::DType::I64)(all[at(name)].bytes(0..samples), &mut wide);
+            cast(field.elem, gt_ir::DType::I64)(all[at(name)].values(), &mut wide);
             Ok(wide.as_chunks::<8>().0.iter().map(|c| i64::from_le_bytes(*c)).collect())
         };
         let starts = integers(&table.first)?;
@@ -168,7 +168,7 @@ impl Table {
             Some((column, _)) => match reader.fields[at(column)].0.kind {
                 Kind::Text { .. } => {
                     let of = &all[at(column)];
-                    let text = |i| String::from_utf8_lossy(of.bytes(of.items(i))).into_owned();
+                    let text = |i| String::from_utf8_lossy(of.sample(i)).into_owned();
                     Some((0..samples as u32).map(text).collect())
                 }
                 Kind::Fixed | Kind::Ragged => Some(integers(column)?.iter().map(i64::to_string).collect()),
@@ -288,10 +288,9 @@ fn copied<'a>(
     let mut offsets = vec![0u32];
     let mut items = 0usize;
     for (column, row) in rows {
-        let range = column.items(row);
-        items += range.len();
+        items += column.len(row);
         offsets.push(u32::try_from(items).map_err(|_| "the event table has more than 2^32 items".to_owned())?);
-        values.extend_from_slice(column.bytes(range));
+        values.extend_from_slice(column.sample(row));
     }
     let extents = match field.kind {
         Kind::Fixed => Extents::One,

@@ -15,6 +15,8 @@ pub(crate) fn field(name: &str, of: &DataType) -> Result<Field, String> {
             let (elem, item) = item(inner.data_type()).ok_or_else(unread)?;
             made(elem, Kind::Ragged, item)
         }
+        // Text that repeats is often stored as numbers of a dictionary; samples have the text.
+        DataType::Dictionary(_, inner) => field(name, inner).map_err(|_| unread()),
         other => {
             let (elem, item) = item(other).ok_or_else(unread)?;
             made(elem, Kind::Fixed, item)
@@ -46,6 +48,7 @@ fn item(of: &DataType) -> Option<(Elem, Vec<usize>)> {
             let n = usize::try_from(*n).ok().filter(|&n| n > 0)?;
             return Some((elem, [vec![n], rest].concat()));
         }
+        DataType::Dictionary(_, inner) => return item(inner),
         _ => return None,
     };
     Some((elem, vec![]))

@@ -99,9 +99,8 @@ fn array(field: &Field, column: usize, samples: &[Picked<'_>]) -> Result<ArrayRe
     let mut items = 0usize;
     for sample in samples {
         let of = &sample.block.columns[column];
-        let range = of.items(sample.row);
-        items += range.len();
-        values.extend_from_slice(of.bytes(range));
+        items += of.len(sample.row);
+        values.extend_from_slice(of.sample(sample.row));
         offsets.push(i32::try_from(items).map_err(|_| {
             DataError::Argument(format!("column {:?} has more than 2^31 items in a row group", field.name))
         })?);

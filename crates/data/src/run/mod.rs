@@ -1,11 +1,13 @@
 //! A run: one pass over a data set, or over the rest of one, with its own threads.
 //!
 //! Threads load blocks and gather batches; the consumer takes batches in order, and does the same work itself while it would
-//! otherwise wait. The modules are: `cut` (positions to batches), `narrow` and `residents` (blocks in memory), `state` (what to do next),
-//! `stats`.
+//! otherwise wait. The modules are: `cut` (positions to batches), `narrow`, `records`, `pages` and `residents` (blocks in
+//! memory), `state` (what to do next), `stats`.
 
 mod cut;
 mod narrow;
+mod pages;
+mod records;
 mod residents;
 mod state;
 mod stats;
@@ -20,10 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, BatchSpec, Picked, gather};
 use crate::error::{DataError, Result};
-use crate::order::{OrderSpec, Place};
+use crate::order::{OrderSpec, Place, Shuffle};
 use crate::source::{LoadTimes, Source};
 pub use cut::Cut;
 use narrow::Held;
+pub use pages::PoolMemory;
 use residents::Content;
 use state::{Next, State, Task};
 pub use stats::Stats;
@@ -94,12 +97,21 @@ impl Run {
     /// # Errors
     /// When the batch cannot be made of the source's columns, or a thread cannot be started.
     pub fn start(source: Arc<dyn Source>, spec: RunSpec) -> Result<Run> {
+        Run::start_in(source, spec, &PoolMemory::default())
+    }
+
+    /// Begins a run whose blocks lie in memory that an earlier one may have used.
+    ///
+    /// # Errors
+    /// As [`Run::start`].
+    pub fn start_in(source: Arc<dyn Source>, spec: RunSpec, memory: &PoolMemory) -> Result<Run> {
         spec.batch.check(source.fields())?;
         if spec.cut.batch_size == 0 && spec.cut.max_tokens.is_none() {
             return Err(DataError::Argument("batch_size must be at least 1".into()));
         }
         let state = Mutex::new(State::new(&*source, &spec));
-        let held = Held::new(source.fields(), &spec.batch);
+        let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.0.clone());
+        let held = Held::new(source.fields(), &spec.batch, pages);
         let shared = Arc::new(Shared { source, spec, state, held, work: Condvar::new(), news: Condvar::new() });
         let mut run = Run { shared, threads: Vec::new(), process: std::process::id() };
         for i in 0..run.shared.spec.threads {
@@ -225,10 +237,7 @@ impl Shared {
             }
             Task::Cut { group, blocks, places, how } => {
                 let (spec, fields) = (&self.spec, self.source.fields());
-                let len = |&(n, place): &(u32, Place)| match spec.cut.is_plain() {
-                    true => 1,
-                    false => spec.batch.sample_len(fields, &blocks[n as usize], place.row),
-                };
+                let len = |&(n, place): &(u32, Place)| spec.batch.sample_len(fields, &blocks[n as usize], place.row);
                 let lens: Vec<usize> = places.iter().map(len).collect();
                 let batches = spec.cut.batches_of(&lens, &how);
                 self.state.lock().cut(group, batches);
@@ -237,7 +246,8 @@ impl Shared {
                 let begun = Instant::now();
                 let picked = |numbered: bool| -> Vec<Picked<'_>> {
                     let id = |p: Place| if numbered { self.source.sample_id(p.block, p.row) } else { 0 };
-                    let pick = |&(n, p): &(u32, Place)| Picked { block: &blocks[n as usize], row: p.row, id: id(p) };
+                    let pick =
+                        |&(n, p): &(u32, Place)| Picked { block: &blocks[n as usize], row: p.row, id: id(p), piece: 0 };
                     places.iter().map(pick).collect()
                 };
                 let make = |numbered| gather(&self.spec.batch, self.held.fields(), &picked(numbered));
@@ -258,9 +268,9 @@ impl Shared {
         match self.source.load(block, times) {
             Ok(loaded) if loaded.samples == self.source.blocks()[block as usize].samples as usize => {
                 let begun = Instant::now();
-                let narrowed = self.held.narrow(loaded);
+                let held = self.held.hold(loaded);
                 times.decode_s += begun.elapsed().as_secs_f64();
-                Content::Ready(Arc::new(narrowed))
+                Content::Ready(Arc::new(held))
             }
             Ok(_) => Content::Failed(DataError::Internal("a block has other samples than its index says".into())),
             Err(e) => Content::Failed(e),

@@ -1,12 +1,17 @@
-//! Columns as a run holds them: in the batch's dtype already, where that is the smaller one.
+//! Columns as a run holds them: in the batch's dtype already, where that is the smaller one; as records where samples are
+//! shuffled.
 //!
 //! A pool is read at random from main memory; what is cast while it is still in the cache takes half of the pool's memory and half of
 //! those reads.
 //!
 //! NARROW-1: a batch holds the same bits as if its columns had been cast when it was made.
 
+use std::sync::Arc;
+
 use arrow_buffer::Buffer;
 
+use super::pages::Pages;
+use super::records;
 use crate::batch::{BatchSpec, cast};
 use crate::block::Block;
 use crate::field::{Elem, Field, Kind};
@@ -16,10 +21,12 @@ use crate::field::{Elem, Field, Kind};
 pub(super) struct Held {
     stored: Vec<Field>,
     held: Vec<Field>,
+    /// Memory for records, where there are any.
+    pages: Option<Arc<Pages>>,
 }
 
 impl Held {
-    pub(super) fn new(fields: &[Field], batch: &BatchSpec) -> Held {
+    pub(super) fn new(fields: &[Field], batch: &BatchSpec, pages: Option<Arc<Pages>>) -> Held {
         let held = fields.iter().enumerate().map(|(number, field)| {
             let mut of = batch.outputs.iter().filter(|o| o.field == number);
             let same = match of.next() {
@@ -35,7 +42,7 @@ impl Held {
             };
             Field { elem, ..field.clone() }
         });
-        Held { held: held.collect(), stored: fields.to_vec() }
+        Held { held: held.collect(), stored: fields.to_vec(), pages }
     }
 
     /// The fields of a narrowed block.
@@ -44,7 +51,13 @@ impl Held {
     }
 
     /// A block as it is held.
-    pub(super) fn narrow(&self, block: Block) -> Block {
+    pub(super) fn hold(&self, block: Block) -> Block {
+        let block = self.narrow(block);
+        let records = self.pages.as_ref().and_then(|pages| records::lay_out(&block, &self.held, pages));
+        records.unwrap_or(block)
+    }
+
+    fn narrow(&self, block: Block) -> Block {
         let columns = block.columns.into_iter().zip(self.stored.iter().zip(&self.held)).map(|(column, (from, to))| {
             if from.elem == to.elem {
                 return column;

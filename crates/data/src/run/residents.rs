@@ -4,7 +4,8 @@
 //! RESIDENT-2: under pressure blocks that no planned group needs are dropped, the longest unused first; they are read again
 //!             when their turn comes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -19,6 +20,7 @@ pub(super) enum Content {
 }
 
 struct Slot {
+    block: u32,
     /// None until it is loaded.
     content: Option<Content>,
     /// Planned groups that need it.
@@ -31,7 +33,9 @@ struct Slot {
 
 /// Blocks in memory and on their way there.
 pub(super) struct Residents {
-    slots: BTreeMap<u32, Slot>,
+    slots: Vec<Slot>,
+    /// For each block of the data set its slot, if it has one: every batch looks up a hundred of them.
+    at: Vec<Option<NonZeroU32>>,
     queue: VecDeque<u32>,
     /// Samples of each block that are still to come.
     left: Vec<u32>,
@@ -42,23 +46,38 @@ pub(super) struct Residents {
 
 impl Residents {
     pub(super) fn new(left: Vec<u32>) -> Residents {
-        Residents { slots: BTreeMap::new(), queue: VecDeque::new(), left, bytes: 0, clock: 0 }
+        let at = vec![None; left.len()];
+        Residents { slots: Vec::new(), at, queue: VecDeque::new(), left, bytes: 0, clock: 0 }
     }
 
     /// Notes that a group needs a block. True where it has to wait for it.
     pub(super) fn need(&mut self, block: u32, group: u64, info: &BlockInfo) -> bool {
         self.clock += 1;
-        let slot = self.slots.entry(block).or_insert_with(|| {
+        if self.at[block as usize].is_none() {
             self.queue.push_back(block);
             self.bytes += info.memory_bytes;
-            Slot { content: None, uses: 0, waiting: Vec::new(), bytes: info.memory_bytes, last_use: 0 }
-        });
+            let bytes = info.memory_bytes;
+            self.slots.push(Slot { block, content: None, uses: 0, waiting: Vec::new(), bytes, last_use: 0 });
+            self.at[block as usize] = NonZeroU32::new(self.slots.len() as u32);
+        }
+        let clock = self.clock;
+        let Some(slot) = self.slot(block) else { return true };
         slot.uses += 1;
-        slot.last_use = self.clock;
+        slot.last_use = clock;
         if slot.content.is_none() {
             slot.waiting.push(group);
         }
         slot.content.is_none()
+    }
+
+    /// The number of a block's slot.
+    fn number(&self, block: u32) -> Option<usize> {
+        self.at.get(block as usize).copied().flatten().map(|n| n.get() as usize - 1)
+    }
+
+    fn slot(&mut self, block: u32) -> Option<&mut Slot> {
+        let number = self.number(block)?;
+        self.slots.get_mut(number)
     }
 
     /// The next block to load.
@@ -72,20 +91,21 @@ impl Residents {
 
     /// Takes what was loaded; the groups that waited for it.
     pub(super) fn loaded(&mut self, block: u32, content: Content) -> Vec<u64> {
-        let Some(slot) = self.slots.get_mut(&block) else { return Vec::new() };
         let bytes = match &content {
             Content::Ready(b) => b.memory_bytes() as u64,
             Content::Failed(_) => 0,
         };
-        self.bytes = self.bytes - slot.bytes + bytes;
-        slot.bytes = bytes;
+        let Some(slot) = self.slot(block) else { return Vec::new() };
+        let before = std::mem::replace(&mut slot.bytes, bytes);
         slot.content = Some(content);
-        std::mem::take(&mut slot.waiting)
+        let waiting = std::mem::take(&mut slot.waiting);
+        self.bytes = self.bytes - before + bytes;
+        waiting
     }
 
     /// What became of a block that is there.
     pub(super) fn get(&self, block: u32) -> Option<&Content> {
-        self.slots.get(&block)?.content.as_ref()
+        self.slots[self.number(block)?].content.as_ref()
     }
 
     /// Notes that samples of a block have been given; drops it after the last (RESIDENT-1).
@@ -96,7 +116,7 @@ impl Residents {
 
     /// Notes that a group needs a block no more.
     pub(super) fn release(&mut self, block: u32) -> Option<Content> {
-        let slot = self.slots.get_mut(&block)?;
+        let slot = self.slot(block)?;
         slot.uses = slot.uses.saturating_sub(1);
         match slot.uses == 0 && self.left[block as usize] == 0 {
             true => self.remove(block),
@@ -105,7 +125,12 @@ impl Residents {
     }
 
     fn remove(&mut self, block: u32) -> Option<Content> {
-        let slot = self.slots.remove(&block)?;
+        let number = self.number(block)?;
+        let slot = self.slots.swap_remove(number);
+        self.at[block as usize] = None;
+        if let Some(moved) = self.slots.get(number) {
+            self.at[moved.block as usize] = NonZeroU32::new(number as u32 + 1);
+        }
         self.bytes -= slot.bytes;
         slot.content
     }
@@ -114,9 +139,9 @@ impl Residents {
     pub(super) fn shrink(&mut self, limit: u64) -> Vec<Content> {
         let mut dropped = Vec::new();
         while self.bytes > limit {
-            let idle = self.slots.iter().filter(|(_, s)| s.uses == 0 && matches!(s.content, Some(Content::Ready(_))));
-            let Some((&oldest, _)) = idle.min_by_key(|(_, s)| s.last_use) else { break };
-            dropped.extend(self.remove(oldest));
+            let idle = self.slots.iter().filter(|s| s.uses == 0 && matches!(s.content, Some(Content::Ready(_))));
+            let Some(oldest) = idle.min_by_key(|s| s.last_use) else { break };
+            dropped.extend(self.remove(oldest.block));
         }
         dropped
     }

@@ -25,7 +25,7 @@ struct Group {
     end: u64,
     last: bool,
     places: Vec<Place>,
-    /// The blocks of its places, each once, ascending.
+    /// The blocks of its places, each once, as they are met.
     blocks: Vec<u32>,
     /// For each place the number of its block among them.
     at: Vec<u32>,
@@ -71,6 +71,8 @@ pub(super) struct State {
     /// How many places are planned ahead.
     horizon: usize,
     residents: Residents,
+    /// For each block of the data set the group that met it last, and its number there.
+    met: Vec<(Option<u64>, u32)>,
     made: BTreeMap<(u64, u32), Result<Batch>>,
     made_bytes: u64,
     /// Batches that are being made.
@@ -103,6 +105,7 @@ impl State {
             planned_places: 0,
             horizon,
             residents: Residents::new(order.left_from(spec.start.position)),
+            met: vec![(None, 0); lens.len()],
             made: BTreeMap::new(),
             made_bytes: 0,
             making: 0,
@@ -131,11 +134,17 @@ impl State {
                 self.ended = true;
                 return;
             }
-            let mut blocks: Vec<u32> = places.iter().map(|p| p.block).collect();
-            blocks.sort_unstable();
-            blocks.dedup();
-            let at = places.iter().map(|p| blocks.partition_point(|&b| b < p.block) as u32).collect();
             let number = self.first + self.groups.len() as u64;
+            let mut blocks: Vec<u32> = Vec::new();
+            let met = places.iter().map(|p| {
+                let (group, at) = &mut self.met[p.block as usize];
+                if *group != Some(number) {
+                    (*group, *at) = (Some(number), blocks.len() as u32);
+                    blocks.push(p.block);
+                }
+                *at
+            });
+            let at = met.collect();
             let infos = source.blocks();
             let missing = blocks.iter().filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
             self.planned_places += places.len();
@@ -238,6 +247,18 @@ impl State {
                     let padded = spec.batch.collate == crate::batch::Collate::Padded;
                     let shuffled = spec.order.shuffle != Shuffle::Off;
                     let how = Grouping::new(spec.order.seed, spec.epoch, group.start, shuffled, padded, group.last);
+                    if spec.cut.is_plain() {
+                        // The whole group is the batch, or nothing is: no lengths have to be looked at for that.
+                        let batches = spec.cut.batches_of(&vec![1; kept.len()], &how);
+                        let whole = !batches.is_empty();
+                        group.cut = Stage::Cut(batches);
+                        if !whole || group.taken > 0 {
+                            continue;
+                        }
+                        group.taken = 1;
+                        self.making += 1;
+                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept });
+                    }
                     Task::Cut { group: number, blocks, places: kept, how }
                 }
             });

@@ -65,7 +65,7 @@ pub fn write(dir: &Path, rows: &[usize], group: usize) -> Vec<PathBuf> {
 
 /// Every sample of a block.
 pub fn picked(block: &Block) -> Vec<Picked<'_>> {
-    (0..block.samples as u32).map(|row| Picked { block, row, id: row as u64 }).collect()
+    (0..block.samples as u32).map(|row| Picked { block, row, id: row as u64, piece: 0 }).collect()
 }
 
 /// Options that leave nothing in the user's cache.
