@@ -75,6 +75,19 @@ def collate(items: list[list[np.ndarray]]) -> dict:
     return out
 
 
+def collate_sequences(items: list[list[np.ndarray]]) -> dict:
+    """The form most programs have: a tensor for each sample and column, padded by PyTorch."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    lengths = torch.tensor([len(item[0]) for item in items])
+    out = {
+        name: pad_sequence([torch.from_numpy(item[column].astype(np.float32)) for item in items], batch_first=True)
+        for column, name in enumerate(COLUMNS)
+    }
+    return {**out, "lengths": lengths, "mask": torch.arange(int(lengths.max()))[None, :] < lengths[:, None]}
+
+
 class FileAwareSampler:
     """Files in random order, and the events of each in random order."""
 
