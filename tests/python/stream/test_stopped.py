@@ -1,5 +1,6 @@
 """Processes that are there and do not answer: stopped, then continued, or never."""
 
+import os
 import signal
 import time
 
@@ -50,6 +51,38 @@ def test_what_was_stopped_goes_on_with_nothing_lost():
             process.send(signal.SIGCONT)
         for client in clients:
             assert client.succeeded(within=60).splitlines()[-1] == expected
+
+
+def test_a_stopped_worker_of_several_is_waited_for(cluster: Cluster):
+    """In the middle of training on both: the one that goes on waits for values, and has values for one that does not answer."""
+    program = """
+        import gt, hashlib, struct
+        gt.register_config("parts", gt.SignalConfig(shard=gt.ShardConfig(axis=0)))
+        gt.manual_seed(2)
+        w = (gt.randn(30, 30) * 0.2).requires_grad_()
+        x = gt.randn(20, 30)
+        for step in range(400):
+            with gt.signal.context("parts"):
+                loss = (x @ w).tanh().square().mean()
+                loss.backward()
+                with gt.no_grad():
+                    w -= 0.1 * w.grad
+                    w.grad = None
+            if step % 5 == 0:
+                loss.item()
+                print("step", step, flush=True)
+        values = w.flatten().tolist()
+        print(hashlib.sha256(struct.pack(f"{len(values)}d", *values)).hexdigest())
+    """
+    server = cluster.server(workers=2)
+    expected = cluster.run(program, server.address).splitlines()[-1]
+    for victim in server.children():
+        client = cluster.client(program, server.address)
+        client.wait_for("step 5")
+        os.kill(victim, signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        os.kill(victim, signal.SIGCONT)
+        assert client.succeeded(within=60).splitlines()[-1] == expected
 
 
 def test_a_stopped_server_over_a_network_is_a_clear_error_within_five_seconds(cluster: Cluster):
