@@ -1,78 +1,118 @@
 //! Arrow IPC files (`.arrow`, `.feather`): record batches are blocks.
 
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::ops::Range;
 
-use arrow_ipc::reader::{FileReader, read_footer_length};
+use arrow_buffer::Buffer;
+use arrow_ipc::Block as IpcBlock;
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
 
 use crate::block::{Block, Column};
 use crate::error::{DataError, Result};
 use crate::field::Field;
-use crate::files::{self, Stamp, in_parallel};
-use crate::fingerprint::Fingerprint;
+use crate::files::{self, Location, SourceFiles, Stamp, in_parallel};
 use crate::parquet::{NullValue, ParquetOptions, Pieces, field as read_as};
 use crate::source::{BlockInfo, LoadTimes, Source};
+
+/// How much of a file's end is read at first: most footers fit.
+const TAIL_BYTES: u64 = 64 << 10;
+/// What follows the footer: its length, and the letters that end the file.
+const TRAILER_BYTES: u64 = 10;
 
 /// Arrow files as a source: a row is a sample.
 #[derive(Debug)]
 pub struct ArrowSource {
-    files: Vec<(PathBuf, Stamp)>,
+    files: SourceFiles,
+    /// Of each file what decodes its record batches, with its dictionaries.
+    decoders: Vec<FileDecoder>,
     fields: Vec<(Field, NullValue)>,
     plain_fields: Vec<Field>,
     blocks: Vec<BlockInfo>,
-    /// Of each block the number of its record batch in its file, and of its first sample in all.
-    places: Vec<(usize, u64)>,
-    left_out: Vec<(String, String)>,
+    /// Of each block where its record batch lies in its file, and the number of its first sample in all.
+    places: Vec<(IpcBlock, u64)>,
 }
 
 /// What is known of a file before its batches are read.
 struct Looked {
     stamp: Stamp,
-    columns: Vec<(String, std::result::Result<Field, String>)>,
-    /// Rows and body bytes of each record batch.
-    batches: Vec<(u64, u64)>,
+    schema: SchemaRef,
+    decoder: FileDecoder,
+    /// Each record batch, and its rows.
+    batches: Vec<(IpcBlock, u64)>,
 }
 
-fn look(path: &Path) -> Result<Looked> {
-    let io = |e: std::io::Error| DataError::io(path, &e);
+impl Looked {
+    fn columns(&self) -> Vec<(String, std::result::Result<Field, String>)> {
+        self.schema.fields().iter().map(|f| (f.name().clone(), read_as(f.name(), f.data_type()))).collect()
+    }
+}
+
+fn look(path: &Location) -> Result<Looked> {
     let broken = |e: &dyn std::fmt::Display| DataError::corrupt(path, e);
-    let mut file = File::open(path).map_err(io)?;
-    let meta = file.metadata().map_err(io)?;
-    let stamp = Stamp::from_metadata(&meta);
-    let mut tail = [0; 10];
-    let whole = meta.len();
+    let file = path.open()?;
+    let whole = file.len_bytes();
     if whole < 18 {
         return Err(broken(&"it is too short for an Arrow file"));
     }
-    file.seek(SeekFrom::End(-10)).and_then(|_| file.read_exact(&mut tail)).map_err(io)?;
-    let footer_len = read_footer_length(tail).map_err(|e| broken(&e))?;
-    if footer_len as u64 + 10 > whole {
+    let mut tail = file.read(whole.saturating_sub(TAIL_BYTES)..whole)?;
+    let (_, trailer) = tail.split_last_chunk().ok_or_else(|| broken(&"it is too short for an Arrow file"))?;
+    let footer_bytes = read_footer_length(*trailer).map_err(|e| broken(&e))? as u64;
+    if footer_bytes + TRAILER_BYTES > whole {
         return Err(broken(&"its footer does not lie inside it"));
     }
-    let mut footer = vec![0; footer_len];
-    file.seek(SeekFrom::End(-10 - footer_len as i64)).and_then(|_| file.read_exact(&mut footer)).map_err(io)?;
+    if footer_bytes + TRAILER_BYTES > tail.len() as u64 {
+        tail = file.read(whole - footer_bytes - TRAILER_BYTES..whole)?;
+    }
+    let footer_end = tail.len() - TRAILER_BYTES as usize;
+    let footer = aligned(tail.slice(footer_end - footer_bytes as usize..footer_end));
     let footer = arrow_ipc::root_as_footer(&footer).map_err(|e| broken(&e))?;
     let schema = footer.schema().ok_or_else(|| broken(&"it has no schema"))?;
-    let schema = arrow_ipc::convert::try_fb_to_schema(schema).map_err(|e| broken(&e))?;
-    let columns = schema.fields().iter().map(|f| (f.name().clone(), read_as(f.name(), f.data_type()))).collect();
-    let mut batches = Vec::new();
-    for block in footer.recordBatches().iter().flatten() {
-        let (at, len) = (block.offset(), block.metaDataLength());
-        let fits = at >= 0 && len >= 8 && (at as u64).checked_add(len as u64).is_some_and(|end| end <= whole);
-        if !fits {
-            return Err(broken(&"a record batch does not lie inside it"));
-        }
-        let mut bytes = vec![0; len as usize];
-        file.seek(SeekFrom::Start(at as u64)).and_then(|_| file.read_exact(&mut bytes)).map_err(io)?;
+    let schema = SchemaRef::new(arrow_ipc::convert::try_fb_to_schema(schema).map_err(|e| broken(&e))?);
+    let mut decoder = FileDecoder::new(schema.clone(), footer.version());
+    let outside = || broken(&"a dictionary does not lie inside it");
+    let dictionaries: Vec<IpcBlock> = footer.dictionaries().iter().flatten().copied().collect();
+    let ranges = dictionaries.iter().map(|block| range_of(block).filter(|r| r.end <= whole).ok_or_else(outside));
+    let bytes = file.read_ranges(&ranges.collect::<Result<Vec<_>>>()?)?;
+    for (block, bytes) in dictionaries.iter().zip(bytes) {
+        decoder.read_dictionary(block, &aligned(bytes)).map_err(|e| broken(&e))?;
+    }
+    let blocks: Vec<IpcBlock> = footer.recordBatches().iter().flatten().copied().collect();
+    let heads = blocks.iter().map(|block| {
+        let head = head_of(block).filter(|r| r.end - r.start >= 8 && r.end <= whole);
+        head.ok_or_else(|| broken(&"a record batch does not lie inside it"))
+    });
+    let heads = file.read_ranges(&heads.collect::<Result<Vec<_>>>()?)?;
+    let mut batches = Vec::with_capacity(blocks.len());
+    for (block, head) in blocks.into_iter().zip(heads) {
         // A marker and the length come first; old files have the length alone.
-        let message = if bytes[..4] == [0xFF; 4] { &bytes[8..] } else { &bytes[4..] };
-        let message = arrow_ipc::root_as_message(message).map_err(|e| broken(&e))?;
+        let message = aligned(head.slice(if head[..4] == [0xFF; 4] { 8.. } else { 4.. }));
+        let message = arrow_ipc::root_as_message(&message).map_err(|e| broken(&e))?;
         let batch = message.header_as_record_batch().ok_or_else(|| broken(&"a record batch is none"))?;
         let rows = u64::try_from(batch.length()).map_err(|_| broken(&"a record batch has negative rows"))?;
-        batches.push((rows, u64::try_from(block.bodyLength()).unwrap_or(0)));
+        batches.push((block, rows));
     }
-    Ok(Looked { stamp, columns, batches })
+    Ok(Looked { stamp: file.stamp().clone(), schema, decoder, batches })
+}
+
+/// Bytes where numbers of any width may be read in place; those of an answer or of a file's end may lie anywhere.
+fn aligned(bytes: Bytes) -> Buffer {
+    match bytes.as_ptr().align_offset(16) {
+        0 => Buffer::from(bytes),
+        _ => Buffer::from(&bytes[..]),
+    }
+}
+
+/// Where the description of a record batch lies.
+fn head_of(block: &IpcBlock) -> Option<Range<u64>> {
+    let start = u64::try_from(block.offset()).ok()?;
+    Some(start..start.checked_add(u64::try_from(block.metaDataLength()).ok()?)?)
+}
+
+/// Where all of a record batch lies.
+fn range_of(block: &IpcBlock) -> Option<Range<u64>> {
+    let head = head_of(block)?;
+    Some(head.start..head.end.checked_add(u64::try_from(block.bodyLength()).ok()?)?)
 }
 
 impl ArrowSource {
@@ -83,42 +123,42 @@ impl ArrowSource {
     pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<ArrowSource> {
         let paths = files::expand(patterns, &[".arrow", ".feather", ".ipc"])?;
         let looked = in_parallel(&paths, |_, path| look(path));
-        let (mut files, mut left_out, mut chosen) = (Vec::new(), Vec::new(), None::<Vec<Field>>);
+        let (mut files, mut decoders, mut chosen) = (SourceFiles::default(), Vec::new(), None::<Vec<Field>>);
         let (mut blocks, mut places, mut next) = (Vec::new(), Vec::new(), 0);
         for (path, looked) in paths.iter().zip(looked) {
             let fits = looked.and_then(|looked| {
-                let fields = select(path, &looked.columns, options.columns.as_deref(), chosen.as_deref())?;
+                let fields = select(path, &looked.columns(), options.columns.as_deref(), chosen.as_deref())?;
                 Ok((looked, fields))
             });
             match fits {
                 Ok((looked, fields)) => {
+                    let wanted = fields.iter().filter_map(|f| looked.schema.index_of(&f.name).ok());
+                    decoders.push(looked.decoder.with_projection(wanted.collect()));
                     chosen.get_or_insert(fields);
-                    for (batch, &(rows, memory_bytes)) in looked.batches.iter().enumerate() {
+                    let file = files.add(path.clone(), looked.stamp);
+                    for (batch, rows) in looked.batches {
                         let samples = u32::try_from(rows)
                             .map_err(|_| DataError::unsupported(path, "a record batch has more than 2^32 rows"))?;
                         if samples > 0 {
-                            blocks.push(BlockInfo { samples, memory_bytes, file: files.len() as u32 });
+                            let memory_bytes = u64::try_from(batch.bodyLength()).unwrap_or(0);
+                            blocks.push(BlockInfo { samples, memory_bytes, file });
                             places.push((batch, next));
                             next += rows;
                         }
                     }
-                    files.push((path.clone(), looked.stamp));
                 }
-                Err(e) if options.skip_errors && e.is_of_one_file() => {
-                    left_out.push((path.display().to_string(), e.to_string()));
-                }
-                Err(e) => return Err(e),
+                Err(e) => files.leave_out(path, e, options.skip_errors)?,
             }
         }
         let plain_fields = chosen.ok_or_else(|| DataError::Argument("no file is left".into()))?;
         let fields = plain_fields.iter().map(|f| (f.clone(), options.null_value(&f.name))).collect();
-        Ok(ArrowSource { files, fields, plain_fields, blocks, places, left_out })
+        Ok(ArrowSource { files, decoders, fields, plain_fields, blocks, places })
     }
 }
 
 /// The columns asked for, which must be those of the first file.
 fn select(
-    path: &Path,
+    path: &Location,
     columns: &[(String, std::result::Result<Field, String>)],
     names: Option<&[String]>,
     first: Option<&[Field]>,
@@ -158,20 +198,15 @@ impl Source for ArrowSource {
 
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
         let info = self.blocks[block as usize];
-        let (path, stamp) = &self.files[info.file as usize];
+        let (path, place) = (self.files.location(info.file), &self.places[block as usize].0);
+        let range = range_of(place).ok_or_else(|| DataError::corrupt(path, "a record batch does not lie inside it"))?;
+        times.read_bytes += range.end - range.start;
+        let bytes = times.reading(|| self.files.open(info.file)?.read(range))?;
         let begun = std::time::Instant::now();
-        let broken = |e: arrow_schema::ArrowError| DataError::corrupt(path, e);
-        let file = File::open(path).map_err(|e| DataError::io(path, &e))?;
-        if Stamp::from_metadata(&file.metadata().map_err(|e| DataError::io(path, &e))?) != *stamp {
-            return Err(DataError::schema(path, "the file changed after it was indexed; open the data set anew"));
-        }
-        let mut reader = FileReader::try_new(BufReader::new(file), None).map_err(broken)?;
-        reader.set_index(self.places[block as usize].0).map_err(broken)?;
-        let batch = times
-            .reading(|| reader.next())
-            .ok_or_else(|| DataError::corrupt(path, "a record batch is missing"))?
-            .map_err(broken)?;
-        times.read_bytes += info.memory_bytes;
+        let batch = self.decoders[info.file as usize]
+            .read_record_batch(place, &aligned(bytes))
+            .map_err(|e| DataError::corrupt(path, e))?
+            .ok_or_else(|| DataError::corrupt(path, "a record batch is missing"))?;
         let mut columns = Vec::with_capacity(self.fields.len());
         for (field, null) in &self.fields {
             let array = batch
@@ -183,7 +218,7 @@ impl Source for ArrowSource {
             let column = Column::new(field, values, extents, info.samples as usize);
             columns.push(column.map_err(|why| DataError::corrupt(path, why))?);
         }
-        times.decode_s += begun.elapsed().as_secs_f64() - times.read_s;
+        times.decode_s += begun.elapsed().as_secs_f64();
         Ok(Block { columns, samples: batch.num_rows() })
     }
 
@@ -191,17 +226,7 @@ impl Source for ArrowSource {
         self.places[block as usize].1 + row as u64
     }
 
-    fn file(&self, file: u32) -> String {
-        self.files[file as usize].0.display().to_string()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        self.files.iter().for_each(|(path, stamp)| print.eat_file(path, stamp.len_bytes));
-        print.finish()
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        &self.left_out
+    fn files(&self) -> &SourceFiles {
+        &self.files
     }
 }

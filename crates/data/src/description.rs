@@ -59,7 +59,7 @@ impl SourceSpec {
             SourceSpec::Tar { patterns, columns, skip_errors } => {
                 Arc::new(TarSource::open(patterns, columns.as_deref(), *skip_errors)?)
             }
-            SourceSpec::Cached { folder, columns } => Arc::new(open_cached(Path::new(folder), columns.as_deref())?),
+            SourceSpec::Cached { folder, columns } => Arc::new(open_cached(folder, columns.as_deref())?),
         })
     }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::files::Named;
+
 use serde::{Deserialize, Serialize};
 
 /// A failure while data is opened, indexed, read or decoded. Those about a file name it.
@@ -69,8 +71,12 @@ pub type Result<T> = std::result::Result<T, DataError>;
 
 impl DataError {
     /// What the system said of a file.
-    pub fn io(path: &Path, error: &io::Error) -> DataError {
-        let path = path.display().to_string();
+    pub fn io(file: &(impl Named + ?Sized), error: &io::Error) -> DataError {
+        // Where bytes pass through `std::io::Read`, an error of ours does too.
+        if let Some(ours) = error.get_ref().and_then(|e| e.downcast_ref::<DataError>()) {
+            return ours.clone();
+        }
+        let path = file.name();
         match error.kind() {
             io::ErrorKind::NotFound => DataError::Missing { path },
             io::ErrorKind::PermissionDenied => DataError::Denied { path },
@@ -80,18 +86,18 @@ impl DataError {
     }
 
     /// A file whose content is not what its format demands.
-    pub fn corrupt(path: &Path, why: impl std::fmt::Display) -> DataError {
-        DataError::Corrupt { path: path.display().to_string(), why: why.to_string() }
+    pub fn corrupt(file: &(impl Named + ?Sized), why: impl std::fmt::Display) -> DataError {
+        DataError::Corrupt { path: file.name(), why: why.to_string() }
     }
 
     /// A file whose columns do not fit.
-    pub fn schema(path: &Path, why: impl std::fmt::Display) -> DataError {
-        DataError::Schema { path: path.display().to_string(), why: why.to_string() }
+    pub fn schema(file: &(impl Named + ?Sized), why: impl std::fmt::Display) -> DataError {
+        DataError::Schema { path: file.name(), why: why.to_string() }
     }
 
     /// Something in a file that GT does not read.
-    pub fn unsupported(path: &Path, why: impl std::fmt::Display) -> DataError {
-        DataError::Unsupported { path: path.display().to_string(), why: why.to_string() }
+    pub fn unsupported(file: &(impl Named + ?Sized), why: impl std::fmt::Display) -> DataError {
+        DataError::Unsupported { path: file.name(), why: why.to_string() }
     }
 
     /// What it is about, and what is said of that.

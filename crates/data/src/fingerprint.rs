@@ -23,8 +23,8 @@ impl Fingerprint {
 
     /// Takes in a file: what it is called and how long it is. Not where it lies and when it was written, so that a copy of the
     /// data on another machine is the same data.
-    pub(crate) fn eat_file(&mut self, path: &std::path::Path, len_bytes: u64) {
-        self.eat(path.file_name().unwrap_or_default().as_encoded_bytes());
+    pub(crate) fn eat_file(&mut self, file_name: &[u8], len_bytes: u64) {
+        self.eat(file_name);
         self.eat_u64(len_bytes);
     }
 

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
+use crate::files::{Location, Stamp, in_parallel};
 use crate::fingerprint::Fingerprint;
 
 /// Changes whenever what is stored changes its meaning.
@@ -28,11 +30,10 @@ pub fn dir() -> Option<PathBuf> {
 }
 
 /// The name of the entry for a set of files.
-pub(crate) fn key(kind: &str, paths: &[PathBuf]) -> String {
+pub(crate) fn key(kind: &str, files: &[Location]) -> String {
     let mut print = Fingerprint::default();
-    for path in paths {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        print.eat(path.as_os_str().as_encoded_bytes());
+    for file in files {
+        print.eat(&file.absolute());
         print.eat(&[0]);
     }
     format!("index-{kind}-{:016x}.json", print.finish())
@@ -52,6 +53,35 @@ pub(crate) fn write<T: Serialize>(key: &str, content: &T) {
     if std::fs::create_dir_all(&dir).is_ok() {
         let _ = replace(&dir.join(key), &bytes);
     }
+}
+
+/// What a look at each file finds out, with the file's stamp; for files that are as they were, what was found before.
+pub(crate) fn looked<T: Serialize + DeserializeOwned + Clone + Send + Sync>(
+    kind: &str,
+    files: &[Location],
+    cached: bool,
+    look: impl Fn(&Location) -> Result<(Stamp, T)> + Sync,
+) -> Vec<Result<(Stamp, T)>> {
+    let key = key(kind, files);
+    let known: Vec<(Option<String>, Option<(Stamp, T)>)> = cached.then(|| read(&key)).flatten().unwrap_or_default();
+    let found = in_parallel(files, |i, file| match known.get(i) {
+        Some((Some(name), Some((stamp, found))))
+            if Some(name.as_str()) == file.as_text() && *stamp == file.stamp()? =>
+        {
+            Ok((stamp.clone(), found.clone()))
+        }
+        _ => look(file),
+    });
+    let news = found.iter().zip(0..).any(|(now, i)| match (now, known.get(i)) {
+        (Ok((now, _)), Some((_, Some((before, _))))) => now != before,
+        (now, _) => now.is_ok(),
+    });
+    if cached && news {
+        let name = |file: &Location| file.as_text().map(str::to_owned);
+        let kept: Vec<_> = files.iter().zip(&found).map(|(file, now)| (name(file), now.as_ref().ok())).collect();
+        write(&key, &kept);
+    }
+    found
 }
 
 /// Puts bytes under a name, all or nothing (CACHE-2).

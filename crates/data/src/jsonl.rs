@@ -4,9 +4,7 @@
 //! JSONL-2: what a column holds is decided by the first lines of the first file; a line that does not fit is an error that
 //!          names it.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::BufRead;
 
 use arrow_buffer::Buffer;
 use serde::{Deserialize, Serialize};
@@ -16,8 +14,7 @@ use crate::batch::number_bytes;
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{self, Stamp, in_parallel};
-use crate::fingerprint::Fingerprint;
+use crate::files::{self, Location, SourceFiles, Stamp};
 use crate::index_cache;
 use crate::parquet::{NullValue, ParquetOptions};
 use crate::source::{BlockInfo, LoadTimes, Source};
@@ -41,19 +38,18 @@ struct Lines {
 /// JSON Lines files as a source.
 #[derive(Debug)]
 pub struct JsonlSource {
-    files: Vec<(PathBuf, Stamp)>,
+    files: SourceFiles,
     fields: Vec<Field>,
     nulls: Vec<NullValue>,
     blocks: Vec<BlockInfo>,
     places: Vec<(Lines, u64)>,
-    left_out: Vec<(String, String)>,
 }
 
-fn scan(path: &Path) -> Result<(Stamp, Vec<Lines>)> {
+fn scan(path: &Location) -> Result<(Stamp, Vec<Lines>)> {
     let io = |e: std::io::Error| DataError::io(path, &e);
-    let file = File::open(path).map_err(io)?;
-    let stamp = Stamp::from_metadata(&file.metadata().map_err(io)?);
-    let mut reader = BufReader::with_capacity(1 << 18, file);
+    let file = path.open()?;
+    let stamp = file.stamp().clone();
+    let mut reader = file.sequential();
     let (mut blocks, mut text) = (Vec::new(), Vec::new());
     let (mut at, mut line) = (0, 1);
     let mut now = Lines { at_bytes: 0, len_bytes: 0, samples: 0, line: 1 };
@@ -84,16 +80,8 @@ impl JsonlSource {
     /// When a file cannot be read, or its first lines are no objects.
     pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<JsonlSource> {
         let paths = files::expand(patterns, &[".jsonl", ".ndjson", ".json"])?;
-        let key = index_cache::key("jsonl", &paths);
-        type Stored = Vec<(String, Stamp, Vec<Lines>)>;
-        let known: Stored = (!options.no_index_cache).then(|| index_cache::read(&key)).flatten().unwrap_or_default();
-        let scanned = in_parallel(&paths, |i, path| match (known.get(i), Stamp::of(path)?) {
-            (Some((name, stamp, lines)), now) if Some(name.as_str()) == path.to_str() && *stamp == now => {
-                Ok((now, lines.clone()))
-            }
-            _ => scan(path),
-        });
-        let (mut files, mut left_out, mut keep) = (Vec::new(), Vec::new(), Stored::new());
+        let scanned = index_cache::looked("jsonl", &paths, !options.no_index_cache, scan);
+        let mut files = SourceFiles::default();
         let (mut blocks, mut places, mut next) = (Vec::new(), Vec::new(), 0);
         let mut fields = None;
         for (path, scanned) in paths.iter().zip(scanned) {
@@ -104,36 +92,27 @@ impl JsonlSource {
             match looked {
                 Ok(((stamp, lines), inferred)) => {
                     fields = fields.or(inferred);
-                    keep.push((path.display().to_string(), stamp.clone(), lines.clone()));
+                    let file = files.add(path.clone(), stamp);
                     for lines in lines {
-                        let file = files.len() as u32;
                         blocks.push(BlockInfo { samples: lines.samples, memory_bytes: lines.len_bytes * 2, file });
                         let samples = lines.samples as u64;
                         places.push((lines, next));
                         next += samples;
                     }
-                    files.push((path.clone(), stamp));
                 }
-                Err(e) if options.skip_errors && e.is_of_one_file() => {
-                    left_out.push((path.display().to_string(), e.to_string()));
-                }
-                Err(e) => return Err(e),
+                Err(e) => files.leave_out(path, e, options.skip_errors)?,
             }
-        }
-        if !options.no_index_cache && left_out.is_empty() {
-            index_cache::write(&key, &keep);
         }
         let fields = fields.ok_or_else(|| DataError::Argument("the files have no samples".into()))?;
         let nulls = fields.iter().map(|f| options.null_value(&f.name)).collect();
-        Ok(JsonlSource { files, fields, nulls, blocks, places, left_out })
+        Ok(JsonlSource { files, fields, nulls, blocks, places })
     }
 }
 
 /// What the columns hold, from the first lines (JSONL-2).
-fn infer(path: &Path, names: Option<&[String]>) -> Result<Vec<Field>> {
-    let reader = BufReader::new(File::open(path).map_err(|e| DataError::io(path, &e))?);
+fn infer(path: &Location, names: Option<&[String]>) -> Result<Vec<Field>> {
     let mut fields: Vec<Field> = Vec::new();
-    for (number, text) in reader.lines().enumerate().take(LOOKED_AT) {
+    for (number, text) in path.open()?.sequential().lines().enumerate().take(LOOKED_AT) {
         let text = text.map_err(|e| DataError::io(path, &e))?;
         if text.trim().is_empty() {
             continue;
@@ -168,7 +147,7 @@ fn infer(path: &Path, names: Option<&[String]>) -> Result<Vec<Field>> {
     }
 }
 
-fn bad_line(path: &Path, line: u64, why: &dyn std::fmt::Display) -> DataError {
+fn bad_line(path: &Location, line: u64, why: &dyn std::fmt::Display) -> DataError {
     DataError::corrupt(path, format!("line {line}: {why}"))
 }
 
@@ -268,18 +247,10 @@ impl Source for JsonlSource {
 
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
         let info = self.blocks[block as usize];
-        let (path, stamp) = &self.files[info.file as usize];
+        let path = self.files.location(info.file);
         let lines = &self.places[block as usize].0;
-        let mut text = vec![0; lines.len_bytes as usize];
-        let read = || -> std::io::Result<Stamp> {
-            let mut file = File::open(path)?;
-            file.seek(SeekFrom::Start(lines.at_bytes))?;
-            file.read_exact(&mut text)?;
-            Ok(Stamp::from_metadata(&file.metadata()?))
-        };
-        if times.reading(read).map_err(|e| DataError::io(path, &e))? != *stamp {
-            return Err(DataError::schema(path, "the file changed after it was indexed; open the data set anew"));
-        }
+        let range = lines.at_bytes..lines.at_bytes.saturating_add(lines.len_bytes);
+        let text = times.reading(|| self.files.open(info.file)?.read(range))?;
         times.read_bytes += lines.len_bytes;
         let begun = std::time::Instant::now();
         let mut filling: Vec<Filling<'_>> = self
@@ -318,17 +289,7 @@ impl Source for JsonlSource {
         self.places[block as usize].1 + row as u64
     }
 
-    fn file(&self, file: u32) -> String {
-        self.files[file as usize].0.display().to_string()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        self.files.iter().for_each(|(path, stamp)| print.eat_file(path, stamp.len_bytes));
-        print.finish()
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        &self.left_out
+    fn files(&self) -> &SourceFiles {
+        &self.files
     }
 }

@@ -3,68 +3,107 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::arrays::{open_cached, open_npy, open_safetensors};
+use crate::arrays::{CACHE_CONTENTS, open_cached, open_npy, open_safetensors};
 use crate::arrow_file::ArrowSource;
 use crate::error::{DataError, Result};
+use crate::files::list_names;
 use crate::jsonl::JsonlSource;
 use crate::parquet::{ParquetOptions, ParquetSource};
 use crate::source::Source;
 use crate::tar_shards::TarSource;
+
+/// The formats of data sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Parquet.
+    Parquet,
+    /// Arrow IPC.
+    Arrow,
+    /// JSON Lines.
+    Jsonl,
+    /// NumPy's arrays.
+    Npy,
+    /// Safetensors.
+    Safetensors,
+    /// Tar shards.
+    Tar,
+    /// What `gt data cache` wrote.
+    Cached,
+}
+
+const ENDINGS: [(&str, Format); 11] = [
+    ("parquet", Format::Parquet),
+    ("parq", Format::Parquet),
+    ("pq", Format::Parquet),
+    ("arrow", Format::Arrow),
+    ("feather", Format::Arrow),
+    ("ipc", Format::Arrow),
+    ("jsonl", Format::Jsonl),
+    ("ndjson", Format::Jsonl),
+    ("npy", Format::Npy),
+    ("safetensors", Format::Safetensors),
+    ("tar", Format::Tar),
+];
+
+impl Format {
+    /// The name: `parquet`, `arrow`, `jsonl`, `npy`, `safetensors`, `tar` or `cached`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+            Format::Jsonl => "jsonl",
+            Format::Npy => "npy",
+            Format::Safetensors => "safetensors",
+            Format::Tar => "tar",
+            Format::Cached => "cached",
+        }
+    }
+
+    /// The format of what patterns mean; the first decides, and of a folder the first file with a known ending.
+    ///
+    /// # Errors
+    /// When no file has an ending that GT knows, or a folder cannot be listed.
+    pub fn of(patterns: &[String]) -> Result<Format> {
+        let first = patterns.first().ok_or_else(|| DataError::Argument("no files are given".into()))?;
+        // The query of a URL is no part of the name.
+        let named = first.split_once("://").map_or(first.as_str(), |_| first.split('?').next().unwrap_or_default());
+        // A folder may be called anything.
+        if !Path::new(first).is_dir()
+            && let Some(format) = Format::by_ending(first).or_else(|| Format::by_ending(named))
+        {
+            return Ok(format);
+        }
+        let mut names = list_names(first)?;
+        if names.iter().any(|name| name == CACHE_CONTENTS) {
+            return Ok(Format::Cached);
+        }
+        names.sort();
+        names.iter().find_map(|name| Format::by_ending(name)).ok_or_else(|| {
+            let known: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
+            let why = format!("no file ends in one of {}", known.join(", "));
+            DataError::Unsupported { path: first.clone(), why }
+        })
+    }
+
+    fn by_ending(name: &str) -> Option<Format> {
+        let ending = name.rsplit('/').next()?.rsplit_once('.')?.1;
+        ENDINGS.iter().find(|(known, _)| *known == ending).map(|(_, format)| *format)
+    }
+}
 
 /// Opens whatever patterns mean; the first file decides the format.
 ///
 /// # Errors
 /// When no file has an ending that GT knows, or the files cannot be opened.
 pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<Arc<dyn Source>> {
-    let first = patterns.first().ok_or_else(|| DataError::Argument("no files are given".into()))?;
-    let path = Path::new(first);
-    let ending = match path.is_dir() {
-        true if path.join("cache.json").exists() => {
-            return Ok(Arc::new(open_cached(path, options.columns.as_deref())?));
-        }
-        true => {
-            let entries = std::fs::read_dir(path).map_err(|e| DataError::io(path, &e))?;
-            let mut endings: Vec<String> = entries
-                .filter_map(|e| Some(e.ok()?.path().extension()?.to_string_lossy().into_owned()))
-                .filter(|e| format_of(e).is_some())
-                .collect();
-            endings.sort();
-            endings.into_iter().next().unwrap_or_default()
-        }
-        false => path.extension().unwrap_or_default().to_string_lossy().into_owned(),
-    };
-    let columns = options.columns.as_deref();
-    Ok(match format_of(&ending) {
-        Some(Format::Parquet) => Arc::new(ParquetSource::open(patterns, options)?),
-        Some(Format::Arrow) => Arc::new(ArrowSource::open(patterns, options)?),
-        Some(Format::Jsonl) => Arc::new(JsonlSource::open(patterns, options)?),
-        Some(Format::Npy) => Arc::new(open_npy(&[("data".to_owned(), patterns.to_vec())], options.skip_errors)?),
-        Some(Format::Safetensors) => Arc::new(open_safetensors(patterns, columns, options.skip_errors)?),
-        Some(Format::Tar) => Arc::new(TarSource::open(patterns, columns, options.skip_errors)?),
-        None => {
-            let why = "its ending is not one of parquet, arrow, feather, jsonl, npy, safetensors, tar";
-            return Err(DataError::Unsupported { path: first.clone(), why: why.into() });
-        }
-    })
-}
-
-enum Format {
-    Parquet,
-    Arrow,
-    Jsonl,
-    Npy,
-    Safetensors,
-    Tar,
-}
-
-fn format_of(ending: &str) -> Option<Format> {
-    Some(match ending {
-        "parquet" | "parq" | "pq" => Format::Parquet,
-        "arrow" | "feather" | "ipc" => Format::Arrow,
-        "jsonl" | "ndjson" => Format::Jsonl,
-        "npy" => Format::Npy,
-        "safetensors" => Format::Safetensors,
-        "tar" => Format::Tar,
-        _ => return None,
+    let (columns, skip) = (options.columns.as_deref(), options.skip_errors);
+    Ok(match Format::of(patterns)? {
+        Format::Parquet => Arc::new(ParquetSource::open(patterns, options)?),
+        Format::Arrow => Arc::new(ArrowSource::open(patterns, options)?),
+        Format::Jsonl => Arc::new(JsonlSource::open(patterns, options)?),
+        Format::Npy => Arc::new(open_npy(&[("data".to_owned(), patterns.to_vec())], skip)?),
+        Format::Safetensors => Arc::new(open_safetensors(patterns, columns, skip)?),
+        Format::Tar => Arc::new(TarSource::open(patterns, columns, skip)?),
+        Format::Cached => Arc::new(open_cached(&patterns[0], columns)?),
     })
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::block::Block;
 use crate::error::Result;
 use crate::field::Field;
+use crate::files::SourceFiles;
 
 /// What is known of a block before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +52,21 @@ pub trait Source: Send + Sync {
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block>;
     /// A sample's number in the whole: stable over epochs and loaders.
     fn sample_id(&self, block: u32, row: u32) -> u64;
+    /// Its files.
+    fn files(&self) -> &SourceFiles;
+
     /// What files are called.
-    fn file(&self, file: u32) -> String;
+    fn file(&self, file: u32) -> String {
+        self.files().name(file)
+    }
+
     /// A number that differs where the data differ, so that a saved state is not resumed over other files.
-    fn fingerprint(&self) -> u64;
+    fn fingerprint(&self) -> u64 {
+        self.files().fingerprint()
+    }
+
     /// Files that were left out while the source was opened, with the reason, where the caller allowed it.
-    fn left_out(&self) -> &[(String, String)];
+    fn left_out(&self) -> &[(String, String)] {
+        self.files().left_out()
+    }
 }

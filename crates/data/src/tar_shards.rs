@@ -1,20 +1,19 @@
 //! WebDataset: tar files in which members with the same name before the first dot are one sample.
 //!
-//! TAR-1: members are found by one walk over headers; contents are read with their block.
+//! TAR-1: members are found by one walk over headers, which is kept on disk; contents are read with their block.
 //! TAR-2: the endings of the first shard are the columns. `cls` and `id` are whole numbers, `txt` and `json` are text, anything else
 //!        is bytes; `__key__` is the name. A sample that lacks an ending has an empty one.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
 
 use arrow_buffer::Buffer;
+use serde::{Deserialize, Serialize};
 
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{self, Stamp, in_parallel};
-use crate::fingerprint::Fingerprint;
+use crate::files::{self, Location, SourceFiles, Stamp};
+use crate::index_cache;
 use crate::source::{BlockInfo, LoadTimes, Source};
 
 const RECORD: u64 = 512;
@@ -24,28 +23,35 @@ const BLOCK_BYTES: u64 = 4 << 20;
 const MAX_NAME_BYTES: u64 = 1 << 16;
 
 /// A file inside a tar file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Member {
     ending: String,
     at_bytes: u64,
     len_bytes: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sample {
     key: String,
     members: Vec<Member>,
 }
 
+impl Sample {
+    /// Where the member with an ending lies; an empty range where there is none.
+    fn range_of(&self, ending: &str) -> Range<u64> {
+        let member = self.members.iter().find(|m| m.ending == ending);
+        member.map_or(0..0, |m| m.at_bytes..m.at_bytes.saturating_add(m.len_bytes))
+    }
+}
+
 /// Tar files as a source.
 #[derive(Debug)]
 pub struct TarSource {
-    files: Vec<(PathBuf, Stamp)>,
+    files: SourceFiles,
     fields: Vec<Field>,
     blocks: Vec<BlockInfo>,
     /// The samples of each block, and the number of the first.
     places: Vec<(Vec<Sample>, u64)>,
-    left_out: Vec<(String, String)>,
 }
 
 /// The number in a field of a header: octal text, or binary where the first bit is set.
@@ -64,16 +70,13 @@ fn text(field: &[u8]) -> String {
 }
 
 /// The samples of a tar file (TAR-1).
-fn walk(path: &Path) -> Result<(Stamp, Vec<Sample>)> {
-    let io = |e: std::io::Error| DataError::io(path, &e);
-    let file = File::open(path).map_err(io)?;
-    let meta = file.metadata().map_err(io)?;
-    let (stamp, whole) = (Stamp::from_metadata(&meta), meta.len());
+fn walk(path: &Location) -> Result<(Stamp, Vec<Sample>)> {
+    let mut reader = path.open()?.sequential();
+    let (stamp, whole) = (reader.file().stamp().clone(), reader.file().len_bytes());
     let mut samples: Vec<Sample> = Vec::new();
     let (mut at, mut long_name, mut ended) = (0, None::<String>, false);
-    let mut header = [0u8; RECORD as usize];
     while at + RECORD <= whole {
-        file.read_exact_at(&mut header, at).map_err(io)?;
+        let header = reader.read_at(at, RECORD)?;
         if header.iter().all(|&b| b == 0) {
             ended = true;
             break;
@@ -89,11 +92,7 @@ fn walk(path: &Path) -> Result<(Stamp, Vec<Sample>)> {
         let Some(next) = next.filter(|_| content.checked_add(len_bytes).is_some_and(|end| end <= whole)) else {
             return Err(DataError::corrupt(path, format!("the member at byte {at} does not end inside the file")));
         };
-        let read_name = || -> Result<Vec<u8>> {
-            let mut bytes = vec![0; len_bytes.min(MAX_NAME_BYTES) as usize];
-            file.read_exact_at(&mut bytes, content).map_err(io)?;
-            Ok(bytes)
-        };
+        let mut read_name = || reader.read_at(content, len_bytes.min(MAX_NAME_BYTES));
         match header[156] {
             b'L' => long_name = Some(text(&read_name()?)),
             // Attributes of the next member: only its path is of interest.
@@ -137,18 +136,17 @@ impl TarSource {
     /// When a shard cannot be read or is no tar file, unless such are to be left out.
     pub fn open(patterns: &[String], columns: Option<&[String]>, skip_errors: bool) -> Result<TarSource> {
         let paths = files::expand(patterns, &[".tar"])?;
-        let walked = in_parallel(&paths, |_, path| walk(path));
-        let (mut files, mut left_out) = (Vec::new(), Vec::new());
+        let walked = index_cache::looked("tar", &paths, true, walk);
+        let mut files = SourceFiles::default();
         let (mut blocks, mut places, mut next) = (Vec::new(), Vec::<(Vec<Sample>, u64)>::new(), 0);
         let mut endings: Vec<String> = Vec::new();
         for (path, walked) in paths.iter().zip(walked) {
             let (stamp, samples) = match walked {
                 Ok(walked) => walked,
-                Err(e) if skip_errors && e.is_of_one_file() => {
-                    left_out.push((path.display().to_string(), e.to_string()));
+                Err(e) => {
+                    files.leave_out(path, e, skip_errors)?;
                     continue;
                 }
-                Err(e) => return Err(e),
             };
             if endings.is_empty() {
                 let all = samples.iter().flat_map(|s| &s.members).map(|m| m.ending.clone());
@@ -156,7 +154,7 @@ impl TarSource {
             }
             let size = |s: &Sample| s.members.iter().map(|m| m.len_bytes).sum::<u64>();
             let (mut now, mut bytes) = (Vec::new(), 0);
-            let file = files.len() as u32;
+            let file = files.add(path.clone(), stamp);
             let mut close = |now: &mut Vec<Sample>, bytes: &mut u64| {
                 if !now.is_empty() {
                     blocks.push(BlockInfo { samples: now.len() as u32, memory_bytes: *bytes, file });
@@ -173,7 +171,6 @@ impl TarSource {
                 }
             }
             close(&mut now, &mut bytes);
-            files.push((path.clone(), stamp));
         }
         let names = match columns {
             Some(names) => names.to_vec(),
@@ -194,7 +191,7 @@ impl TarSource {
             };
             fields.push(Field { name, elem, kind, item: vec![] });
         }
-        Ok(TarSource { files, fields, blocks, places, left_out })
+        Ok(TarSource { files, fields, blocks, places })
     }
 }
 
@@ -208,24 +205,25 @@ impl Source for TarSource {
     }
 
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
-        let (path, stamp) = &self.files[self.blocks[block as usize].file as usize];
-        let samples = &self.places[block as usize].0;
-        let io = |e: std::io::Error| DataError::io(path, &e);
-        let file = File::open(path).map_err(io)?;
-        if Stamp::from_metadata(&file.metadata().map_err(io)?) != *stamp {
-            return Err(DataError::schema(path, "the file changed after it was indexed; open the data set anew"));
-        }
+        let info = self.blocks[block as usize];
+        let (path, samples) = (self.files.location(info.file), &self.places[block as usize].0);
+        // What every column wants of every sample, so that all of it is read at once.
+        let wanted: Vec<Range<u64>> = self
+            .fields
+            .iter()
+            .flat_map(|field| samples.iter().map(move |sample| sample.range_of(&field.name)))
+            .collect();
+        times.read_bytes += wanted.iter().map(|r| r.end - r.start).sum::<u64>();
+        let read = times.reading(|| self.files.open(info.file)?.read_ranges(&wanted))?;
         let mut columns = Vec::with_capacity(self.fields.len());
-        for field in &self.fields {
+        for (n, field) in self.fields.iter().enumerate() {
             let (mut values, mut offsets) = (Vec::new(), vec![0u32]);
-            for sample in samples {
+            for (sample, content) in samples.iter().zip(&read[n * samples.len()..]) {
                 let start = values.len();
                 if field.name == "__key__" {
                     values.extend_from_slice(sample.key.as_bytes());
-                } else if let Some(m) = sample.members.iter().find(|m| m.ending == field.name) {
-                    values.resize(start + m.len_bytes as usize, 0);
-                    times.reading(|| file.read_exact_at(&mut values[start..], m.at_bytes)).map_err(io)?;
-                    times.read_bytes += m.len_bytes;
+                } else {
+                    values.extend_from_slice(content);
                 }
                 if field.kind == Kind::Fixed {
                     let text = String::from_utf8_lossy(&values[start..]).trim().to_owned();
@@ -250,17 +248,7 @@ impl Source for TarSource {
         self.places[block as usize].1 + row as u64
     }
 
-    fn file(&self, file: u32) -> String {
-        self.files[file as usize].0.display().to_string()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        self.files.iter().for_each(|(path, stamp)| print.eat_file(path, stamp.len_bytes));
-        print.finish()
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        &self.left_out
+    fn files(&self) -> &SourceFiles {
+        &self.files
     }
 }

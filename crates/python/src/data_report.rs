@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use gt_data::{
-    Block, Column, Elem, Extents, Field, Kind, Mixing, ParquetWriter, Picked, ReportSpec, shuffle_report, write_cache,
+    Block, Column, Elem, Extents, Field, Kind, Mixing, ParquetWriter, Picked, ReportSpec, interruptible,
+    shuffle_report, write_cache,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -50,7 +51,8 @@ fn _shuffle_report<'py>(
 fn _write_cache(py: Python<'_>, source: &Bound<'_, PySource>, args: RunArgs, folder: PathBuf) -> PyResult<u64> {
     let source = source.get().source.clone();
     let spec = args.spec(&*source)?;
-    py.detach(|| write_cache(&source, &spec.batch, &folder, spec.threads, &interrupted)).map_err(raised)
+    let write = || write_cache(&source, &spec.batch, &folder, spec.threads, &interrupted);
+    py.detach(|| interruptible(interrupted, write)).map_err(raised)
 }
 
 /// A column to be written: name, type, shape of an item, numbers, and for lists where each sample begins and the last ends.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gt_data::{EventTable, Kind, ParquetOptions, RangeEnd, Source, SourceSpec};
+use gt_data::{EventTable, Format, Kind, ParquetOptions, RangeEnd, Source, SourceSpec, interruptible};
 use pyo3::prelude::*;
 
-use crate::loader::raised;
+use crate::loader::{interrupted, raised};
 
 /// A data set.
 #[pyclass(frozen, name = "_DataSource", module = "gt._core")]
@@ -63,9 +63,10 @@ impl ReadArgs {
 }
 
 impl PySource {
+    /// Opens a source with the interpreter's lock released. Ctrl-C ends it, however slow a server is.
     fn open(py: Python<'_>, spec: SourceSpec) -> PyResult<Self> {
         static OPENED: AtomicU64 = AtomicU64::new(0);
-        let source = py.detach(|| spec.open()).map_err(raised)?;
+        let source = py.detach(|| interruptible(interrupted, || spec.open())).map_err(raised)?;
         Ok(PySource { source, spec, number: OPENED.fetch_add(1, Ordering::Relaxed) })
     }
 }
@@ -79,6 +80,12 @@ impl PySource {
 
 #[pymethods]
 impl PySource {
+    /// The name of the format that files have.
+    #[staticmethod]
+    fn format(py: Python<'_>, patterns: Vec<String>) -> PyResult<&'static str> {
+        py.detach(|| interruptible(interrupted, || Format::of(&patterns))).map(Format::name).map_err(raised)
+    }
+
     /// Parquet files, with a table of events or a row a sample.
     #[staticmethod]
     fn parquet(py: Python<'_>, patterns: Vec<String>, read: ReadArgs, events: Option<TableArgs>) -> PyResult<Self> {

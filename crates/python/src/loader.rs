@@ -3,7 +3,7 @@
 use gt_client::Tensor;
 use gt_data::{
     Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, Run, RunSpec,
-    Shuffle, Source, Stats, Step,
+    Shuffle, Source, Stats, Step, interruptible,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
@@ -213,7 +213,10 @@ impl Runs {
 
     fn next(&mut self) -> Result<Option<Given>, NoBatch> {
         Ok(match self {
-            Runs::Here(run) => run.next(&interrupted).map_err(raised)?.map(|(batch, at)| Given::Made(batch, at)),
+            Runs::Here(run) => {
+                let next = interruptible(interrupted, || run.next(&interrupted)).map_err(raised)?;
+                next.map(|(batch, at)| Given::Made(batch, at))
+            }
             Runs::OnWorker(run) => run.next()?.map(Given::Arrived),
         })
     }

@@ -148,7 +148,8 @@ class RowRanges:
 class ParquetDataset(FileDataset):
     """Samples in Parquet files: a row each, or with `events` a range of rows each.
 
-    `paths`: a path, a folder, a pattern such as `"train/*.parquet"`, or a list of them. `columns`: which ones, all that can be
+    `paths`: a path, a folder, a pattern such as `"train/*.parquet"`, a URL of the same (`s3:// gs:// az:// http:// https://`),
+    or a list of them. `columns`: which ones, all that can be
     read by default. A column of lists gives samples of any length, one of numbers gives one number a sample.
 
     `null_value` stands for null numbers, one for all columns or a dict; without it nulls are NaN in columns of floats and
@@ -277,43 +278,30 @@ class CachedDataset(FileDataset):
         super().__init__(_core._DataSource.cached(path, None if columns is None else list(columns)))
 
 
-_ENDINGS: dict[str, type[FileDataset]] = {
-    ".parquet": ParquetDataset,
-    ".parq": ParquetDataset,
-    ".pq": ParquetDataset,
-    ".arrow": ArrowDataset,
-    ".feather": ArrowDataset,
-    ".ipc": ArrowDataset,
-    ".jsonl": JsonlDataset,
-    ".ndjson": JsonlDataset,
-    ".npy": NpyDataset,
-    ".safetensors": SafetensorsDataset,
-    ".tar": WebDataset,
+_FORMATS: dict[str, type[FileDataset]] = {
+    "parquet": ParquetDataset,
+    "arrow": ArrowDataset,
+    "jsonl": JsonlDataset,
+    "npy": NpyDataset,
+    "safetensors": SafetensorsDataset,
+    "tar": WebDataset,
 }
-_REMOTE = ("s3://", "gs://", "az://", "http://", "https://")
 
 
 def open(paths: _Paths, **options: Any) -> FileDataset:
-    """The data set at a path, whichever it is: the files' endings decide. Options go to its class.
+    """The data set at a path or URL, whichever it is: the files' endings decide. Options go to its class.
 
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> gt.data.write_parquet(folder + "/x.parquet", {"x": [1, 2, 3]})
+    >>> gt.data.open(folder)
+    ParquetDataset(3 samples in 1 blocks; x: int64)
     >>> gt.data.open("/nowhere/*.parquet")
     Traceback (most recent call last):
     FileNotFoundError: /nowhere/*.parquet: no such file
     """
     patterns = _patterns(paths)
-    if not patterns:
-        raise ValueError("no files are given")
-    first = patterns[0]
-    if first.startswith(_REMOTE):
-        raise ValueError(f"{first}: this build of GT reads local files only; copy the data, or mount it")
-    if os.path.isdir(first):
-        if os.path.exists(os.path.join(first, "cache.json")):
-            return CachedDataset(first, **options)
-        names = sorted(os.listdir(first))
-    else:
-        names = [first]
-    for name in names:
-        made = _ENDINGS.get(os.path.splitext(name)[1])
-        if made is not None:
-            return made(paths, **options)
-    raise ValueError(f"{first}: no file ends in one of {', '.join(_ENDINGS)}")
+    found = _core._DataSource.format(patterns)
+    if found == "cached":
+        return CachedDataset(patterns[0], **options)
+    return _FORMATS[found](paths, **options)

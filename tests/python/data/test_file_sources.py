@@ -191,5 +191,3 @@ def test_open_says_what_it_does_not_know(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"x\.csv: no file ends in"):
         gt.data.open(tmp_path / "x.csv")
-    with pytest.raises(ValueError, match="local files only"):
-        gt.data.open("s3://bucket/x.parquet")

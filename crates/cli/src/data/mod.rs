@@ -8,12 +8,12 @@ mod shuffle;
 mod steps;
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use gt_data::{ParquetOptions, Source};
+use gt_data::{ParquetOptions, Source, interruptible};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Look at, rewrite and measure data sets in files.
@@ -34,7 +34,7 @@ enum What {
 /// Which data set.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Files, folders, or patterns such as 'train/*.parquet'
+    /// Files, folders, patterns such as 'train/*.parquet', or URLs of them (s3, gs, az, http, https)
     #[arg(required = true)]
     files: Vec<String>,
     /// Columns to read, with commas between them; all by default
@@ -76,20 +76,26 @@ impl Input {
     }
 }
 
+/// Set by Ctrl-C once a command looks for it.
+static STOPPED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
 /// What says that Ctrl-C was pressed, so that a command can end without leaving anything half-written.
-fn stop() -> anyhow::Result<impl Fn() -> bool> {
-    let flag = Arc::new(AtomicBool::new(false));
+fn stop() -> anyhow::Result<fn() -> bool> {
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, flag.clone()).context("signals")?;
+        signal_hook::flag::register(signal, STOPPED.clone()).context("signals")?;
     }
-    Ok(move || flag.load(Ordering::Relaxed))
+    Ok(is_stopped)
 }
 
 pub(crate) fn run(args: DataArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    match args.what {
+    interruptible(is_stopped, || match args.what {
         What::Index(args) => index::run(&args, out),
         What::Shuffle(args) => shuffle::run(&args, out),
         What::Cache(args) => cache::run(&args, out),
         What::Bench(args) => bench::run(&args, out),
-    }
+    })
 }

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gt_data::{Block, BlockInfo, Field, LoadTimes, Source};
+use gt_data::{Block, BlockInfo, Field, LoadTimes, Source, SourceFiles};
 use parking_lot::Mutex;
 
 /// How often the line is written anew.
@@ -88,16 +88,12 @@ impl Source for Watched {
         self.source.sample_id(block, row)
     }
 
-    fn file(&self, file: u32) -> String {
-        self.source.file(file)
+    fn files(&self) -> &SourceFiles {
+        self.source.files()
     }
 
     fn fingerprint(&self) -> u64 {
         self.source.fingerprint()
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        self.source.left_out()
     }
 }
 

@@ -11,16 +11,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::npy::{NpyHeader, write_npy_header};
-use super::{ArrayColumn, ArraySource, Files, Part, Spread};
+use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::batch::{Batch, BatchSpec, Collate, Entry, Outliers};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
+use crate::files::{Location, SourceFiles};
 use crate::order::{OrderSpec, Shuffle};
 use crate::run::{Cut, Position, Run, RunSpec};
 use crate::source::{LoadTimes, Source};
 
 const VERSION: u32 = 1;
-const CONTENTS: &str = "cache.json";
+pub(crate) const CACHE_CONTENTS: &str = "cache.json";
 const SAMPLES_AT_ONCE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -124,7 +125,7 @@ fn write_into(
     }
     let contents = Contents { version: VERSION, samples, columns: stored };
     let text = serde_json::to_vec_pretty(&contents).map_err(|e| DataError::Internal(e.to_string()))?;
-    let path = folder.join(CONTENTS);
+    let path = folder.join(CACHE_CONTENTS);
     std::fs::write(&path, text).map_err(|e| DataError::io(&path, &e))?;
     Ok(samples)
 }
@@ -194,9 +195,11 @@ impl Writing {
 ///
 /// # Errors
 /// When the folder is not one, or was damaged.
-pub fn open_cached(folder: &Path, names: Option<&[String]>) -> Result<ArraySource> {
-    let path = folder.join(CONTENTS);
-    let text = std::fs::read(&path).map_err(|e| DataError::io(&path, &e))?;
+pub fn open_cached(folder: &str, names: Option<&[String]>) -> Result<ArraySource> {
+    let folder = Location::of(folder)?;
+    let path = folder.join(CACHE_CONTENTS)?;
+    let file = path.open()?;
+    let text = file.read(0..file.len_bytes())?;
     let contents: Contents = serde_json::from_slice(&text).map_err(|e| DataError::corrupt(&path, e))?;
     if contents.version != VERSION {
         return Err(DataError::unsupported(&path, format!("it is of version {}", contents.version)));
@@ -205,7 +208,7 @@ pub fn open_cached(folder: &Path, names: Option<&[String]>) -> Result<ArraySourc
     if let Some(missing) = names.iter().copied().flatten().find(|n| !contents.columns.iter().any(|c| c.name == **n)) {
         return Err(DataError::schema(&path, format!("there is no column {missing:?}")));
     }
-    let (mut files, mut columns) = (Files::default(), Vec::new());
+    let (mut files, mut columns) = (SourceFiles::default(), Vec::new());
     for stored in contents.columns.iter().filter(|c| wanted(&c.name)) {
         let elem = Elem::ALL.into_iter().find(|e| e.name() == stored.elem);
         let kind = match stored.kind.as_str() {
@@ -218,30 +221,30 @@ pub fn open_cached(folder: &Path, names: Option<&[String]>) -> Result<ArraySourc
         let (Some(elem), Some(kind)) = (elem, kind) else {
             return Err(DataError::corrupt(&path, format!("column {:?} is of no type that GT reads", stored.name)));
         };
-        let values = folder.join(&stored.values);
-        let header = NpyHeader::read(&values)?;
+        let values = folder.join(&stored.values)?;
+        let (header, stamp) = NpyHeader::read(&values)?;
         if header.elem.size() != elem.size() || header.shape.get(1..) != Some(&stored.item[..]) {
-            return Err(DataError::corrupt(&values, format!("it is not what {CONTENTS} says")));
+            return Err(DataError::corrupt(&values, format!("it is not what {CACHE_CONTENTS} says")));
         }
         let field = Field { name: stored.name.clone(), elem, kind, item: stored.item.clone() };
         let rows = header.shape[0] as u64;
-        let part = Part { file: files.add(&values)?, at_bytes: header.at_bytes, rows };
+        let part = Part { file: files.add_once(&values, &stamp), at_bytes: header.at_bytes, rows };
         let row_bytes = (field.width() * elem.size()) as u64;
-        let offsets = stored.offsets.as_ref().map(|name| read_offsets(&folder.join(name))).transpose()?;
+        let offsets = stored.offsets.as_ref().map(|name| read_offsets(&folder.join(name)?)).transpose()?;
         if offsets.is_none() != (kind == Kind::Fixed) || offsets.as_ref().is_some_and(Vec::is_empty) {
             return Err(DataError::corrupt(&path, format!("column {:?} has no offsets", stored.name)));
         }
         columns.push(ArrayColumn { field, values: Spread { parts: vec![part], row_bytes }, offsets });
     }
-    ArraySource::new(files, columns, Vec::new())
+    ArraySource::new(files, columns)
 }
 
-fn read_offsets(path: &Path) -> Result<Vec<u64>> {
-    let header = NpyHeader::read(path)?;
+fn read_offsets(path: &Location) -> Result<Vec<u64>> {
+    let (header, stamp) = NpyHeader::read(path)?;
     if header.elem != Elem::U64 || header.shape.len() != 1 {
         return Err(DataError::corrupt(path, "it does not hold offsets"));
     }
-    let mut files = Files::default();
-    let part = Part { file: files.add(path)?, at_bytes: header.at_bytes, rows: header.shape[0] as u64 };
+    let mut files = SourceFiles::default();
+    let part = Part { file: files.add(path.clone(), stamp), at_bytes: header.at_bytes, rows: header.shape[0] as u64 };
     Spread { parts: vec![part], row_bytes: 8 }.read(&files, 0..header.shape[0] as u64, &mut LoadTimes::default())
 }

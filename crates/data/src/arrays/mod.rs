@@ -1,26 +1,22 @@
 //! Arrays in files, whose first axis is samples: `.npy`, safetensors, and what `gt data cache` writes.
 //!
-//! ARRAYS-3: nothing is mapped. A file that is cut short while it is open is an error, not a signal.
-//! ARRAYS-4: every column has the same number of samples, whatever files they lie in.
+//! ARRAYS-3: every column has the same number of samples, whatever files they lie in.
 
 mod cached;
 mod npy;
 mod safetensors;
 
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 
 use arrow_buffer::Buffer;
 
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Field, Kind};
-use crate::files::Stamp;
-use crate::fingerprint::Fingerprint;
+use crate::files::SourceFiles;
 use crate::source::{BlockInfo, LoadTimes, Source};
 
+pub(crate) use cached::CACHE_CONTENTS;
 pub use cached::{open_cached, write_cache};
 pub use npy::{NpyHeader, open_npy, write_npy_header};
 pub use safetensors::open_safetensors;
@@ -50,7 +46,7 @@ impl Spread {
     }
 
     /// Reads rows into aligned memory.
-    fn read(&self, files: &Files, rows: Range<u64>, times: &mut LoadTimes) -> Result<Vec<u64>> {
+    fn read(&self, files: &SourceFiles, rows: Range<u64>, times: &mut LoadTimes) -> Result<Vec<u64>> {
         let len_bytes = ((rows.end - rows.start) * self.row_bytes) as usize;
         let mut words = vec![0u64; len_bytes.div_ceil(8)];
         let mut start = 0;
@@ -61,13 +57,7 @@ impl Spread {
             if from < to {
                 let n = ((to - from) * self.row_bytes) as usize;
                 let at = part.at_bytes + (from - start) * self.row_bytes;
-                let (path, _) = &files.0[part.file as usize];
-                times.reading(|| files.read(part.file, at, &mut out[filled..filled + n])).map_err(|e| {
-                    match e.kind() {
-                        std::io::ErrorKind::InvalidData => DataError::schema(path, e),
-                        _ => DataError::io(path, &e),
-                    }
-                })?;
+                times.reading(|| files.open(part.file)?.read_into(at, &mut out[filled..filled + n]))?;
                 filled += n;
             }
             start += part.rows;
@@ -83,31 +73,6 @@ fn as_bytes_mut(words: &mut [u64]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
-/// Files with the stamps they had when they were opened.
-#[derive(Debug, Default)]
-pub(crate) struct Files(pub Vec<(PathBuf, Stamp)>);
-
-impl Files {
-    /// Adds a file.
-    pub(crate) fn add(&mut self, path: &Path) -> Result<u32> {
-        if let Some(known) = self.0.iter().position(|(p, _)| p == path) {
-            return Ok(known as u32);
-        }
-        self.0.push((path.to_owned(), Stamp::of(path)?));
-        Ok(self.0.len() as u32 - 1)
-    }
-
-    fn read(&self, file: u32, at: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let (path, stamp) = &self.0[file as usize];
-        let opened = File::open(path)?;
-        if Stamp::from_metadata(&opened.metadata()?) != *stamp {
-            let why = "the file changed after it was opened; open the data set anew";
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
-        }
-        opened.read_exact_at(out, at)
-    }
-}
-
 /// A column of an [`ArraySource`].
 #[derive(Debug)]
 pub(crate) struct ArrayColumn {
@@ -120,18 +85,17 @@ pub(crate) struct ArrayColumn {
 /// Arrays in files as a source.
 #[derive(Debug)]
 pub struct ArraySource {
-    files: Files,
+    files: SourceFiles,
     columns: Vec<ArrayColumn>,
     fields: Vec<Field>,
     blocks: Vec<BlockInfo>,
     /// The first sample of each block, and the end.
     starts: Vec<u64>,
-    left_out: Vec<(String, String)>,
 }
 
 impl ArraySource {
     /// Columns that belong together (ARRAYS-4).
-    pub(crate) fn new(files: Files, columns: Vec<ArrayColumn>, left_out: Vec<(String, String)>) -> Result<ArraySource> {
+    pub(crate) fn new(files: SourceFiles, columns: Vec<ArrayColumn>) -> Result<ArraySource> {
         let samples = |c: &ArrayColumn| c.offsets.as_ref().map_or(c.values.rows(), |o| o.len() as u64 - 1);
         let Some(first) = columns.first() else { return Err(DataError::Argument("there are no columns".into())) };
         let total = samples(first);
@@ -169,7 +133,7 @@ impl ArraySource {
             at = end;
         }
         let fields = columns.iter().map(|c| c.field.clone()).collect();
-        Ok(ArraySource { files, columns, fields, blocks, starts, left_out })
+        Ok(ArraySource { files, columns, fields, blocks, starts })
     }
 }
 
@@ -213,17 +177,7 @@ impl Source for ArraySource {
         self.starts[block as usize] + row as u64
     }
 
-    fn file(&self, file: u32) -> String {
-        self.files.0.get(file as usize).map_or(String::new(), |(p, _)| p.display().to_string())
-    }
-
-    fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        self.files.0.iter().for_each(|(path, stamp)| print.eat_file(path, stamp.len_bytes));
-        print.finish()
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        &self.left_out
+    fn files(&self) -> &SourceFiles {
+        &self.files
     }
 }

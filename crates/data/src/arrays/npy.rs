@@ -1,16 +1,13 @@
 //! NumPy's `.npy` files.
 
-use std::io::Read;
-use std::path::Path;
-
-use super::{ArrayColumn, ArraySource, Files, Part, Spread};
+use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files;
+use crate::files::{self, Location, SourceFiles, Stamp, in_parallel};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longer headers are not NumPy's.
-const MAX_HEADER_BYTES: usize = 1 << 20;
+const MAX_HEADER_BYTES: u64 = 1 << 20;
 
 /// What a file says of its array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,39 +21,28 @@ pub struct NpyHeader {
 }
 
 impl NpyHeader {
-    /// Reads and checks the header of a file.
+    /// Reads and checks the header of a file, and gives what the file is recognised by.
     ///
     /// # Errors
     /// When the file is not an array of numbers in row-major order, or is shorter than it says.
-    pub fn read(path: &Path) -> Result<NpyHeader> {
-        let mut file = std::fs::File::open(path).map_err(|e| DataError::io(path, &e))?;
-        let len_bytes = file.metadata().map_err(|e| DataError::io(path, &e))?.len();
-        let mut head = [0; 8];
-        let short = |e: std::io::Error| DataError::io(path, &e);
-        file.read_exact(&mut head).map_err(short)?;
+    pub fn read(path: &Location) -> Result<(NpyHeader, Stamp)> {
+        let mut file = path.open()?.sequential();
+        let (stamp, len_bytes) = (file.file().stamp().clone(), file.file().len_bytes());
+        let head = file.read_at(0, 8)?;
         if &head[..6] != MAGIC {
             return Err(DataError::corrupt(path, "it does not begin as an .npy file does"));
         }
-        let (text_len, before) = if head[6] == 1 {
-            let mut len = [0; 2];
-            file.read_exact(&mut len).map_err(short)?;
-            (u16::from_le_bytes(len) as usize, 10)
-        } else {
-            let mut len = [0; 4];
-            file.read_exact(&mut len).map_err(short)?;
-            (u32::from_le_bytes(len) as usize, 12)
-        };
+        let width = if head[6] == 1 { 2 } else { 4 };
+        let text_len = file.read_at(8, width)?.iter().rev().fold(0u64, |n, &b| n << 8 | b as u64);
         if text_len > MAX_HEADER_BYTES {
             return Err(DataError::corrupt(path, format!("it claims a header of {text_len} bytes")));
         }
-        let mut text = vec![0; text_len];
-        file.read_exact(&mut text).map_err(short)?;
-        let text = String::from_utf8_lossy(&text).into_owned();
+        let text = String::from_utf8_lossy(&file.read_at(8 + width, text_len)?).into_owned();
         let (elem, shape) = parse(&text).map_err(|why| DataError::unsupported(path, why))?;
-        let at_bytes = before + text_len as u64;
+        let at_bytes = 8 + width + text_len;
         let count = shape.iter().try_fold(elem.size(), |n, &d| n.checked_mul(d));
         match count {
-            Some(count) if count as u64 <= len_bytes - at_bytes => Ok(NpyHeader { elem, shape, at_bytes }),
+            Some(count) if count as u64 <= len_bytes - at_bytes => Ok((NpyHeader { elem, shape, at_bytes }, stamp)),
             _ => Err(DataError::corrupt(path, format!("it ends before its array of shape {shape:?} does"))),
         }
     }
@@ -127,31 +113,31 @@ pub fn write_npy_header(elem: Elem, shape: &[usize]) -> Vec<u8> {
 /// # Errors
 /// When a file cannot be read, or files of a column do not fit together.
 pub fn open_npy(columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<ArraySource> {
-    let (mut files, mut left_out, mut out) = (Files::default(), Vec::new(), Vec::new());
+    let (mut files, mut out) = (SourceFiles::default(), Vec::new());
     // Left out, a file of one column would shift its samples against the other columns'.
     let skip_errors = skip_errors && columns.len() == 1;
     for (name, patterns) in columns {
         let mut found: Option<(Field, Spread)> = None;
-        for path in files::expand(patterns, &[".npy"])? {
-            let header = match NpyHeader::read(&path) {
-                Ok(header) => header,
-                Err(e) if skip_errors && e.is_of_one_file() => {
-                    left_out.push((path.display().to_string(), e.to_string()));
+        let paths = files::expand(patterns, &[".npy"])?;
+        for (path, header) in paths.iter().zip(in_parallel(&paths, |_, path| NpyHeader::read(path))) {
+            let (header, stamp) = match header {
+                Ok(read) => read,
+                Err(e) => {
+                    files.leave_out(path, e, skip_errors)?;
                     continue;
                 }
-                Err(e) => return Err(e),
             };
             let Some((&rows, item)) = header.shape.split_first() else {
-                return Err(DataError::unsupported(&path, "its array has no first axis to take samples from"));
+                return Err(DataError::unsupported(path, "its array has no first axis to take samples from"));
             };
             let field = Field { name: name.clone(), elem: header.elem, kind: Kind::Fixed, item: item.to_vec() };
             let row_bytes = (field.width() * field.elem.size()) as u64;
             let (first, spread) = found.get_or_insert_with(|| (field.clone(), Spread { parts: vec![], row_bytes }));
             if *first != field {
                 let why = format!("its samples are {field}, and {first} in the files before it");
-                return Err(DataError::schema(&path, why));
+                return Err(DataError::schema(path, why));
             }
-            let file = files.add(&path)?;
+            let file = files.add_once(path, &stamp);
             spread.parts.push(Part { file, at_bytes: header.at_bytes, rows: rows as u64 });
         }
         let Some((field, values)) = found else {
@@ -159,7 +145,7 @@ pub fn open_npy(columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<
         };
         out.push(ArrayColumn { field, values, offsets: None });
     }
-    ArraySource::new(files, out, left_out)
+    ArraySource::new(files, out)
 }
 
 #[cfg(test)]
@@ -170,6 +156,7 @@ mod tests {
     fn headers_are_read_as_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.npy");
+        let location = Location::from(path.clone());
         for elem in Elem::ALL.into_iter().filter(|&e| e != Elem::BF16) {
             for shape in [vec![3], vec![2, 3], vec![1, 2, 3]] {
                 let mut bytes = write_npy_header(elem, &shape);
@@ -177,9 +164,9 @@ mod tests {
                 assert_eq!(at_bytes % 64, 0);
                 bytes.extend(vec![0; elem.size() * shape.iter().product::<usize>()]);
                 std::fs::write(&path, &bytes).unwrap();
-                assert_eq!(NpyHeader::read(&path).unwrap(), NpyHeader { elem, shape, at_bytes });
+                assert_eq!(NpyHeader::read(&location).unwrap().0, NpyHeader { elem, shape, at_bytes });
                 std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-                assert!(NpyHeader::read(&path).unwrap_err().to_string().contains("x.npy"));
+                assert!(NpyHeader::read(&location).unwrap_err().to_string().contains("x.npy"));
             }
         }
     }

@@ -1,12 +1,9 @@
 //! Safetensors files: each tensor is a column, its first axis samples.
 
-use std::io::Read;
-use std::path::Path;
-
-use super::{ArrayColumn, ArraySource, Files, Part, Spread};
+use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files;
+use crate::files::{self, Location, SourceFiles, Stamp, in_parallel};
 
 /// What readers of the format agree on as the longest header.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -38,17 +35,14 @@ fn elem(dtype: &str) -> Option<Elem> {
 }
 
 /// The tensors of a file by name, with where each begins and how many rows it has.
-fn read(path: &Path) -> Result<Vec<(Field, u64, u64)>> {
-    let mut file = std::fs::File::open(path).map_err(|e| DataError::io(path, &e))?;
-    let len_bytes = file.metadata().map_err(|e| DataError::io(path, &e))?.len();
-    let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(|e| DataError::io(path, &e))?;
-    let header_bytes = u64::from_le_bytes(length);
+fn read(path: &Location) -> Result<(Vec<(Field, u64, u64)>, Stamp)> {
+    let mut file = path.open()?.sequential();
+    let (stamp, len_bytes) = (file.file().stamp().clone(), file.file().len_bytes());
+    let header_bytes = file.read_at(0, 8)?.iter().rev().fold(0u64, |n, &b| n << 8 | b as u64);
     if header_bytes > MAX_HEADER_BYTES || header_bytes + 8 > len_bytes {
         return Err(DataError::corrupt(path, format!("it claims a header of {header_bytes} bytes")));
     }
-    let mut text = vec![0; header_bytes as usize];
-    file.read_exact(&mut text).map_err(|e| DataError::io(path, &e))?;
+    let text = file.read_at(8, header_bytes)?;
     let header: std::collections::BTreeMap<String, serde_json::Value> =
         serde_json::from_slice(&text).map_err(|e| DataError::corrupt(path, e))?;
     let mut out = Vec::new();
@@ -74,7 +68,7 @@ fn read(path: &Path) -> Result<Vec<(Field, u64, u64)>> {
         let field = Field { name, elem, kind: Kind::Fixed, item: item.to_vec() };
         out.push((field, 8 + header_bytes + from, rows as u64));
     }
-    Ok(out)
+    Ok((out, stamp))
 }
 
 /// Opens files that hold the same tensors, one after another along the first axis.
@@ -82,13 +76,14 @@ fn read(path: &Path) -> Result<Vec<(Field, u64, u64)>> {
 /// # Errors
 /// When a file cannot be read, or does not have the columns of the first.
 pub fn open_safetensors(patterns: &[String], columns: Option<&[String]>, skip_errors: bool) -> Result<ArraySource> {
-    let (mut files, mut left_out) = (Files::default(), Vec::new());
+    let mut files = SourceFiles::default();
     let mut out: Vec<ArrayColumn> = Vec::new();
-    for path in files::expand(patterns, &[".safetensors"])? {
-        let fits = read(&path).and_then(|tensors| pick(&path, tensors, columns, &out));
+    let paths = files::expand(patterns, &[".safetensors"])?;
+    for (path, read) in paths.iter().zip(in_parallel(&paths, |_, path| read(path))) {
+        let fits = read.and_then(|(tensors, stamp)| Ok((pick(path, tensors, columns, &out)?, stamp)));
         match fits {
-            Ok(tensors) => {
-                let file = files.add(&path)?;
+            Ok((tensors, stamp)) => {
+                let file = files.add_once(path, &stamp);
                 for (i, (field, at_bytes, rows)) in tensors.into_iter().enumerate() {
                     let part = Part { file, at_bytes, rows };
                     let row_bytes = (field.width() * field.elem.size()) as u64;
@@ -102,16 +97,15 @@ pub fn open_safetensors(patterns: &[String], columns: Option<&[String]>, skip_er
                     }
                 }
             }
-            Err(e) if skip_errors && e.is_of_one_file() => left_out.push((path.display().to_string(), e.to_string())),
-            Err(e) => return Err(e),
+            Err(e) => files.leave_out(path, e, skip_errors)?,
         }
     }
-    ArraySource::new(files, out, left_out)
+    ArraySource::new(files, out)
 }
 
 /// The tensors of a file that become columns, in their order.
 fn pick(
-    path: &Path,
+    path: &Location,
     tensors: Vec<(Field, u64, u64)>,
     columns: Option<&[String]>,
     so_far: &[ArrayColumn],

@@ -15,7 +15,7 @@ use crate::batch::cast;
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Field, Kind};
-use crate::files;
+use crate::files::{self, Location, SourceFiles};
 use crate::parquet::source::{ParquetOptions, RowBlock, RowReader};
 use crate::source::{BlockInfo, LoadTimes, Source};
 
@@ -133,7 +133,7 @@ impl Table {
                 .zip(&reader.fields)
                 .map(|((values, extents), (field, _))| Column::new(field, values, extents, samples))
                 .collect();
-            columns.map(|c| (c, samples)).map_err(|why| DataError::corrupt(&reader.files[rows.file as usize].0, why))
+            columns.map(|c| (c, samples)).map_err(|why| DataError::corrupt(reader.files.location(rows.file), why))
         });
         let parts: Vec<(Vec<Column>, usize)> = loaded.into_iter().collect::<Result<_>>()?;
         let samples = parts.iter().map(|(_, n)| n).sum();
@@ -181,9 +181,9 @@ impl Table {
 
     /// The events of each file that is part of the data set.
     fn events(&self, table: &EventTable, reader: &RowReader) -> Result<Vec<Vec<Event>>> {
-        let mut events: Vec<Vec<Event>> = reader.files.iter().map(|_| Vec::new()).collect();
-        let same = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        let known: HashMap<PathBuf, usize> = reader.files.iter().enumerate().map(|(i, (p, _))| (same(p), i)).collect();
+        let mut events: Vec<Vec<Event>> = vec![Vec::new(); reader.files.len()];
+        let known: HashMap<PathBuf, usize> =
+            reader.files.locations().enumerate().map(|(i, file)| (file.identity(), i)).collect();
         let mut places: HashMap<&str, Option<usize>> = HashMap::new();
         if self.files.is_none() && reader.files.len() != 1 {
             return Err(DataError::Argument(format!(
@@ -195,14 +195,14 @@ impl Table {
             let file = match (&self.files, &table.file) {
                 (Some(files), Some((_, pattern))) => *places
                     .entry(&files[i])
-                    .or_insert_with(|| known.get(&same(&PathBuf::from(pattern.replace("{}", &files[i])))).copied()),
+                    .or_insert_with(|| known.get(&files::identity(&pattern.replace("{}", &files[i]))).copied()),
                 _ => Some(0),
             };
             // Events of files that were not asked for, or left out, are not part of the data set.
             let Some(file) = file else { continue };
             let (start, end) = (self.starts[i], self.ends[i]);
             let (Ok(start), Ok(end)) = (u64::try_from(start), u64::try_from(end.max(start))) else {
-                return Err(wrong_range(table, i, start, end, &reader.files[file].0));
+                return Err(wrong_range(table, i, start, end, reader.files.location(file as u32)));
             };
             events[file].push(Event { id: i as u64, start, end });
         }
@@ -217,8 +217,8 @@ impl Table {
     }
 }
 
-fn wrong_range(table: &EventTable, event: usize, start: i64, end: i64, file: &std::path::Path) -> DataError {
-    let why = format!("event {event} has rows {start} to {end} of {}, which does not have them", file.display());
+fn wrong_range(table: &EventTable, event: usize, start: i64, end: i64, file: &Location) -> DataError {
+    let why = format!("event {event} has rows {start} to {end} of {file}, which does not have them");
     DataError::Schema { path: table.patterns.join(", "), why }
 }
 
@@ -237,7 +237,13 @@ fn distribute(
         }
         let rows = rows_of(file).unwrap_or(0);
         if let Some(e) = events.iter().find(|e| e.end > rows) {
-            return Err(wrong_range(table, e.id as usize, e.start as i64, e.end as i64, &reader.files[file].0));
+            return Err(wrong_range(
+                table,
+                e.id as usize,
+                e.start as i64,
+                e.end as i64,
+                reader.files.location(file as u32),
+            ));
         }
     }
     let mut cursor = vec![0usize; events.len()];
@@ -267,7 +273,7 @@ fn distribute(
                 first.id as usize,
                 rows.start as i64,
                 rows.end as i64,
-                &reader.files[block.file as usize].0,
+                reader.files.location(block.file),
             ));
         }
         blocks.push(BlockInfo { samples, memory_bytes, file: block.file });
@@ -314,7 +320,7 @@ impl Source for EventSource {
         let start = place.rows.rows.start;
         let ranges: Arc<[(u32, u32)]> =
             events.iter().map(|e| ((e.start - start) as u32, (e.end - start) as u32)).collect();
-        let path = &self.reader.files[place.rows.file as usize].0;
+        let path = self.reader.files.location(place.rows.file);
         let read = self.reader.read(&place.rows, times)?;
         let mut columns = Vec::with_capacity(self.fields.len());
         for ((values, _), field) in read.into_iter().zip(&self.fields) {
@@ -332,15 +338,11 @@ impl Source for EventSource {
         self.events[self.places[block as usize].events.start + row as usize].id
     }
 
-    fn file(&self, file: u32) -> String {
-        self.reader.files[file as usize].0.display().to_string()
+    fn files(&self) -> &SourceFiles {
+        &self.reader.files
     }
 
     fn fingerprint(&self) -> u64 {
-        self.reader.fingerprint() ^ self.events.len() as u64
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        &self.reader.left_out
+        self.files().fingerprint() ^ self.events.len() as u64
     }
 }

@@ -1,20 +1,23 @@
 //! What a Parquet file's footer says, as far as GT needs it: this is what the index keeps.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
+use parquet::DecodeResult;
+
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::Stamp;
+use crate::files::{Location, OpenFile, Stamp};
 use crate::parquet::schema;
 
 /// More rows than this in a row group are not meant.
 const MAX_GROUP_ROWS: u64 = 1 << 40;
+
+/// How much of a file's end is read at first: most footers fit, and are there with one read.
+const TAIL_BYTES: u64 = 64 << 10;
 
 /// A row group, for every column of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,37 +45,50 @@ pub(crate) struct Footer {
 
 /// A file that is open, with its footer parsed.
 pub(crate) struct Opened {
-    pub file: File,
+    pub file: OpenFile,
     pub meta: ArrowReaderMetadata,
 }
 
-/// Opens a file and parses its footer; with its page index where asked for and there is one.
-pub(crate) fn open(path: &Path, page_index: bool) -> Result<(Opened, Stamp)> {
-    let file = File::open(path).map_err(|e| DataError::io(path, &e))?;
-    let stamp = Stamp::from_metadata(&file.metadata().map_err(|e| DataError::io(path, &e))?);
-    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(path, e);
+/// Parses the footer of a file; with its page index where asked for and there is one.
+pub(crate) fn parse(file: OpenFile, page_index: bool) -> Result<Opened> {
+    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(&file, e);
     let policy = if page_index { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
-    let meta = ParquetMetaDataReader::new()
+    let len_bytes = file.len_bytes();
+    let mut decoder = ParquetMetaDataPushDecoder::try_new(len_bytes)
+        .map_err(broken)?
         .with_offset_index_policy(policy)
-        .with_column_index_policy(PageIndexPolicy::Skip)
-        .parse_and_finish(&file)
-        .map_err(broken)?;
+        .with_column_index_policy(PageIndexPolicy::Skip);
+    let tail = len_bytes.saturating_sub(TAIL_BYTES)..len_bytes;
+    decoder.push_range(tail.clone(), file.read(tail)?).map_err(broken)?;
+    let meta = loop {
+        match decoder.try_decode().map_err(broken)? {
+            DecodeResult::Data(meta) => break meta,
+            DecodeResult::NeedsData(ranges) => {
+                let read = file.read_ranges(&ranges)?;
+                decoder.push_ranges(ranges, read).map_err(broken)?;
+            }
+            DecodeResult::Finished => return Err(DataError::Internal("a footer was parsed and is not there".into())),
+        }
+    };
     let meta = ArrowReaderMetadata::try_new(Arc::new(meta), ArrowReaderOptions::new()).map_err(broken)?;
-    Ok((Opened { file, meta }, stamp))
+    Ok(Opened { file, meta })
 }
 
 impl Footer {
     /// Reads the footer of a file.
-    pub(crate) fn read(path: &Path) -> Result<(Footer, Stamp)> {
+    pub(crate) fn read(location: &Location) -> Result<(Footer, Stamp)> {
+        let file = location.open()?;
         // A parser may panic over a footer that is damaged in a way its authors did not think of.
         let read = std::panic::AssertUnwindSafe(|| {
-            let (opened, stamp) = open(path, false)?;
-            Ok((Footer::of(path, &opened.meta)?, stamp))
+            let opened = parse(file, false)?;
+            Ok((Footer::of(&opened)?, opened.file.stamp().clone()))
         });
-        std::panic::catch_unwind(read).unwrap_or_else(|_| Err(DataError::corrupt(path, "its footer cannot be parsed")))
+        std::panic::catch_unwind(read)
+            .unwrap_or_else(|_| Err(DataError::corrupt(location, "its footer cannot be parsed")))
     }
 
-    fn of(path: &Path, meta: &ArrowReaderMetadata) -> Result<Footer> {
+    fn of(opened: &Opened) -> Result<Footer> {
+        let meta = &opened.meta;
         let columns: Vec<FooterColumn> = meta
             .schema()
             .fields()
@@ -82,7 +98,7 @@ impl Footer {
         let parquet = meta.metadata();
         let rows = |rows: i64| match u64::try_from(rows) {
             Ok(rows) if rows <= MAX_GROUP_ROWS => Ok(rows),
-            _ => Err(DataError::corrupt(path, format!("a row group claims {rows} rows"))),
+            _ => Err(DataError::corrupt(&opened.file, format!("a row group claims {rows} rows"))),
         };
         let groups = (0..parquet.num_row_groups())
             .map(|g| {

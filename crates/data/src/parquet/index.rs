@@ -1,20 +1,19 @@
 //! The index of many Parquet files: their footers, read in parallel, kept on disk between runs.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Result};
 use crate::field::Field;
-use crate::files::{Stamp, in_parallel};
+use crate::files::{Location, SourceFiles, Stamp, in_parallel};
 use crate::index_cache;
 use crate::parquet::footer::{Footer, FooterColumn, StoredColumn, StoredFooter};
 
 /// A file that is part of the data set.
 #[derive(Debug)]
 pub(crate) struct IndexedFile {
-    pub path: PathBuf,
+    pub location: Location,
     pub stamp: Stamp,
     pub footer: Footer,
 }
@@ -23,7 +22,8 @@ pub(crate) struct IndexedFile {
 #[derive(Debug)]
 pub(crate) struct Index {
     pub files: Vec<IndexedFile>,
-    pub left_out: Vec<(String, String)>,
+    /// Those that were left out.
+    pub left_out: SourceFiles,
     /// How many footers came from the cache.
     pub from_cache: usize,
 }
@@ -37,8 +37,8 @@ struct Stored {
 
 impl Index {
     /// Looks at every file; at those that are as they were, only at their stamp.
-    pub(crate) fn open(paths: &[PathBuf], skip_errors: bool, cached: bool) -> Result<Index> {
-        let key = index_cache::key("parquet", paths);
+    pub(crate) fn open(locations: &[Location], skip_errors: bool, cached: bool) -> Result<Index> {
+        let key = index_cache::key("parquet", locations);
         let stored = cached.then(|| index_cache::read::<Stored>(&key)).flatten().unwrap_or_default();
         let schemas: Vec<Option<Arc<Vec<FooterColumn>>>> = stored
             .schemas
@@ -48,9 +48,9 @@ impl Index {
         let known: std::collections::HashMap<&str, &(String, Stamp, StoredFooter)> =
             stored.files.iter().map(|f| (f.0.as_str(), f)).collect();
         let from_cache = std::sync::atomic::AtomicUsize::new(0);
-        let looked: Vec<Result<(Footer, Stamp)>> = in_parallel(paths, |_, path| {
-            let stamp = Stamp::of(path)?;
-            if let Some((_, known_stamp, footer)) = path.to_str().and_then(|p| known.get(p))
+        let looked: Vec<Result<(Footer, Stamp)>> = in_parallel(locations, |_, location| {
+            let stamp = location.stamp()?;
+            if let Some((_, known_stamp, footer)) = location.as_text().and_then(|p| known.get(p))
                 && *known_stamp == stamp
                 && let Some(Some(columns)) = schemas.get(footer.schema)
                 && footer.groups.iter().all(|g| g.memory_bytes.len() == columns.len())
@@ -61,16 +61,13 @@ impl Index {
                     stamp,
                 ));
             }
-            Footer::read(path)
+            Footer::read(location)
         });
-        let (mut files, mut left_out) = (Vec::with_capacity(paths.len()), Vec::new());
-        for (path, looked) in paths.iter().zip(looked) {
+        let (mut files, mut left_out) = (Vec::with_capacity(locations.len()), SourceFiles::default());
+        for (location, looked) in locations.iter().zip(looked) {
             match looked {
-                Ok((footer, stamp)) => files.push(IndexedFile { path: path.clone(), stamp, footer }),
-                Err(e) if skip_errors && e.is_of_one_file() => {
-                    left_out.push((path.display().to_string(), e.to_string()))
-                }
-                Err(e) => return Err(e),
+                Ok((footer, stamp)) => files.push(IndexedFile { location: location.clone(), stamp, footer }),
+                Err(e) => left_out.leave_out(location, e, skip_errors)?,
             }
         }
         let index = Index { files, left_out, from_cache: from_cache.into_inner() };
@@ -88,7 +85,7 @@ impl Index {
                 stored.schemas.push(columns);
                 stored.schemas.len() - 1
             });
-            let Some(path) = file.path.to_str() else { continue };
+            let Some(path) = file.location.as_text() else { continue };
             let footer = StoredFooter { schema, groups: file.footer.groups.clone(), paged: file.footer.paged };
             stored.files.push((path.to_owned(), file.stamp.clone(), footer));
         }
@@ -109,19 +106,16 @@ impl Index {
             match fits {
                 Ok(fields) => {
                     if chosen.is_none() {
-                        first = file.path.display().to_string();
+                        first = file.location.to_string();
                         chosen = Some(fields);
                     }
                     kept.push(file);
                 }
-                Err(e) if skip_errors && e.is_of_one_file() => {
-                    self.left_out.push((file.path.display().to_string(), e.to_string()));
-                }
-                Err(e) => return Err(e),
+                Err(e) => self.left_out.leave_out(&file.location, e, skip_errors)?,
             }
         }
         self.files = kept;
-        chosen.ok_or_else(|| match self.left_out.first() {
+        chosen.ok_or_else(|| match self.left_out.left_out().first() {
             Some((_, why)) => DataError::Argument(format!("no file is left: {why}")),
             None => DataError::Argument("no files are given".into()),
         })
@@ -133,30 +127,33 @@ fn fields_of(file: &IndexedFile, names: Option<&[String]>) -> Result<Vec<Field>>
     let Some(names) = names else {
         let fields: Vec<Field> = columns.iter().filter_map(|c| c.field.as_ref().ok().cloned()).collect();
         return match fields.is_empty() {
-            true => Err(DataError::schema(&file.path, "it has no column that GT reads")),
+            true => Err(DataError::schema(&file.location, "it has no column that GT reads")),
             false => Ok(fields),
         };
     };
-    names.iter().map(|name| find(&file.path, columns, name)).collect()
+    names.iter().map(|name| find(&file.location, columns, name)).collect()
 }
 
-fn find(path: &Path, columns: &[FooterColumn], name: &str) -> Result<Field> {
+fn find(location: &Location, columns: &[FooterColumn], name: &str) -> Result<Field> {
     match columns.iter().find(|c| c.name == *name) {
         Some(FooterColumn { field: Ok(field), .. }) => Ok(field.clone()),
-        Some(FooterColumn { field: Err(why), .. }) => Err(DataError::unsupported(path, why)),
+        Some(FooterColumn { field: Err(why), .. }) => Err(DataError::unsupported(location, why)),
         None => {
             let there: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-            Err(DataError::schema(path, format!("there is no column {name:?}; the columns are {}", there.join(", "))))
+            Err(DataError::schema(
+                location,
+                format!("there is no column {name:?}; the columns are {}", there.join(", ")),
+            ))
         }
     }
 }
 
 fn check(file: &IndexedFile, chosen: &[Field], first: &str) -> Result<()> {
     for expected in chosen {
-        let found = find(&file.path, &file.footer.columns, &expected.name)?;
+        let found = find(&file.location, &file.footer.columns, &expected.name)?;
         if found != *expected {
             let why = format!("column {:?} is {found}, and {expected} in {first}", expected.name);
-            return Err(DataError::schema(&file.path, why));
+            return Err(DataError::schema(&file.location, why));
         }
     }
     Ok(())

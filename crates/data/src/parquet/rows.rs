@@ -1,12 +1,8 @@
 //! Reads rows of a Parquet file: the bytes of the pages that are needed, then their columns.
 
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use arrow_buffer::Buffer;
-use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
@@ -19,21 +15,18 @@ use crate::parquet::arrays::{NullValue, Pieces};
 use crate::parquet::footer::Opened;
 use crate::source::LoadTimes;
 
-/// Ranges of a file that lie closer than this are read at once.
-const GAP_BYTES: u64 = 64 << 10;
-
 /// Rows decoded at once. Decoders reserve memory for as many, and a damaged footer may claim any number.
 const MAX_BATCH_ROWS: usize = 1 << 20;
 
 /// Reads `rows` of a file: values and extents of each field.
 pub(crate) fn read(
-    path: &Path,
     opened: &Opened,
     rows: Range<u64>,
     fields: &[(Field, NullValue)],
     times: &mut LoadTimes,
 ) -> Result<Vec<(Buffer, Extents)>> {
-    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(path, e);
+    let file = &opened.file;
+    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(file, e);
     let start = std::time::Instant::now();
     let read_before = times.read_s;
     let mut pieces: Vec<Pieces> = fields.iter().map(|_| Pieces::default()).collect();
@@ -55,8 +48,7 @@ pub(crate) fn read(
         loop {
             match decoder.try_decode().map_err(broken)? {
                 DecodeResult::NeedsData(ranges) => {
-                    let data =
-                        times.reading(|| read_ranges(&opened.file, &ranges)).map_err(|e| DataError::io(path, &e))?;
+                    let data = times.reading(|| opened.file.read_ranges(&ranges))?;
                     times.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
                     decoder.push_ranges(ranges, data).map_err(broken)?;
                 }
@@ -64,8 +56,8 @@ pub(crate) fn read(
                     for (piece, (field, null)) in pieces.iter_mut().zip(fields) {
                         let array = batch
                             .column_by_name(&field.name)
-                            .ok_or_else(|| DataError::schema(path, format!("column {:?} is missing", field.name)))?;
-                        piece.push(field, array, *null).map_err(|why| DataError::schema(path, why))?;
+                            .ok_or_else(|| DataError::schema(file, format!("column {:?} is missing", field.name)))?;
+                        piece.push(field, array, *null).map_err(|why| DataError::schema(file, why))?;
                     }
                 }
                 DecodeResult::Finished => break,
@@ -94,33 +86,4 @@ fn groups_of(opened: &Opened, rows: &Range<u64>) -> Option<(Vec<usize>, u64)> {
         start = end;
     }
     (rows.start < rows.end && !groups.is_empty()).then_some((groups, skip))
-}
-
-/// Reads ranges of a file; those that lie close together with one call.
-fn read_ranges(file: &File, ranges: &[Range<u64>]) -> std::io::Result<Vec<Bytes>> {
-    let len_bytes = file.metadata()?.len();
-    if ranges.iter().any(|r| r.end > len_bytes || r.start > r.end) {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut order: Vec<usize> = (0..ranges.len()).collect();
-    order.sort_by_key(|&i| ranges[i].start);
-    let mut out = vec![Bytes::new(); ranges.len()];
-    let mut at = 0;
-    while at < order.len() {
-        let start = ranges[order[at]].start;
-        let mut end = ranges[order[at]].end;
-        let mut to = at + 1;
-        while to < order.len() && ranges[order[to]].start <= end + GAP_BYTES {
-            end = end.max(ranges[order[to]].end);
-            to += 1;
-        }
-        let mut bytes = vec![0; (end - start) as usize];
-        file.read_exact_at(&mut bytes, start)?;
-        let bytes = Bytes::from(bytes);
-        for &i in &order[at..to] {
-            out[i] = bytes.slice((ranges[i].start - start) as usize..(ranges[i].end - start) as usize);
-        }
-        at = to;
-    }
-    Ok(out)
 }

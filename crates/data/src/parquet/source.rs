@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::PathBuf;
 
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
@@ -13,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::block::{Block, Column};
 use crate::error::{DataError, Result};
 use crate::field::Field;
-use crate::files::{self, Stamp};
-use crate::fingerprint::Fingerprint;
+use crate::files::{self, Location, SourceFiles};
 use crate::parquet::arrays::NullValue;
 use crate::parquet::footer::{self, Opened};
 use crate::parquet::index::{Index, IndexedFile};
@@ -60,16 +58,15 @@ pub(crate) struct RowBlock {
 /// Parquet files that are open for reading by rows.
 #[derive(Debug)]
 pub(crate) struct RowReader {
-    pub files: Vec<(PathBuf, Stamp)>,
+    pub files: SourceFiles,
     pub fields: Vec<(Field, NullValue)>,
-    pub left_out: Vec<(String, String)>,
     footers: Mutex<HashMap<u32, ArrowReaderMetadata>>,
 }
 
 impl RowReader {
     /// Opens files and divides them into blocks of rows, with what each takes in memory.
-    pub(crate) fn open(paths: &[PathBuf], options: &ParquetOptions) -> Result<(RowReader, Vec<(RowBlock, u64)>)> {
-        let mut index = Index::open(paths, options.skip_errors, !options.no_index_cache)?;
+    pub(crate) fn open(locations: &[Location], options: &ParquetOptions) -> Result<(RowReader, Vec<(RowBlock, u64)>)> {
+        let mut index = Index::open(locations, options.skip_errors, !options.no_index_cache)?;
         let fields = index.select(options.columns.as_deref(), options.skip_errors)?;
         let mut blocks = Vec::new();
         for (number, file) in index.files.iter().enumerate() {
@@ -79,13 +76,9 @@ impl RowReader {
             let null = options.null_value(&f.name);
             (f, null)
         });
-        let reader = RowReader {
-            fields: fields.collect(),
-            files: index.files.into_iter().map(|f| (f.path, f.stamp)).collect(),
-            left_out: index.left_out,
-            footers: Mutex::default(),
-        };
-        Ok((reader, blocks))
+        let mut files = index.left_out;
+        index.files.into_iter().for_each(|f| _ = files.add(f.location, f.stamp));
+        Ok((RowReader { files, fields: fields.collect(), footers: Mutex::default() }, blocks))
     }
 
     /// Reads rows: values and extents of each field.
@@ -94,37 +87,23 @@ impl RowReader {
         block: &RowBlock,
         times: &mut LoadTimes,
     ) -> Result<Vec<(arrow_buffer::Buffer, crate::block::Extents)>> {
-        let (path, stamp) = &self.files[block.file as usize];
         let opened = times.reading(|| self.opened(block.file))?;
-        let now = opened.file.metadata().map_err(|e| DataError::io(path, &e))?;
-        if Stamp::from_metadata(&now) != *stamp {
-            return Err(DataError::schema(path, "the file changed after it was indexed; open the data set anew"));
-        }
-        rows::read(path, &opened, block.rows.clone(), &self.fields, times)
+        rows::read(&opened, block.rows.clone(), &self.fields, times)
     }
 
     fn opened(&self, file: u32) -> Result<Opened> {
-        let path = &self.files[file as usize].0;
+        let opened = self.files.open(file)?;
         let kept = self.footers.lock().get(&file).cloned();
         if let Some(meta) = kept {
-            return Ok(Opened { file: std::fs::File::open(path).map_err(|e| DataError::io(path, &e))?, meta });
+            return Ok(Opened { file: opened, meta });
         }
-        let (opened, _) = footer::open(path, true)?;
+        let opened = footer::parse(opened, true)?;
         let mut footers = self.footers.lock();
         if footers.len() >= KEPT_FOOTERS {
             footers.clear();
         }
         footers.insert(file, opened.meta.clone());
         Ok(opened)
-    }
-
-    /// A number that differs where files or columns differ.
-    pub(crate) fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        for (path, stamp) in &self.files {
-            print.eat_file(path, stamp.len_bytes);
-        }
-        print.finish()
     }
 }
 
@@ -194,7 +173,7 @@ impl Source for ParquetSource {
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
         let place = &self.places[block as usize];
         let samples = self.blocks[block as usize].samples as usize;
-        let path = &self.reader.files[place.file as usize].0;
+        let path = self.reader.files.location(place.file);
         let read = self.reader.read(place, times)?;
         let columns = read
             .into_iter()
@@ -209,15 +188,7 @@ impl Source for ParquetSource {
         self.first_ids[block as usize] + row as u64
     }
 
-    fn file(&self, file: u32) -> String {
-        self.reader.files[file as usize].0.display().to_string()
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.reader.fingerprint()
-    }
-
-    fn left_out(&self) -> &[(String, String)] {
-        &self.reader.left_out
+    fn files(&self) -> &SourceFiles {
+        &self.reader.files
     }
 }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, BatchSpec, Picked, gather};
 use crate::error::{DataError, Result};
+use crate::files::interruptible;
 use crate::order::{OrderSpec, Place, Shuffle};
 use crate::source::{LoadTimes, Source};
 pub use cut::Cut;
@@ -118,7 +119,10 @@ impl Run {
             let shared = run.shared.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("gt-data-{i}"))
-                .spawn(move || shared.serve())
+                .spawn(move || {
+                    let run = shared.clone();
+                    interruptible(move || run.state.lock().stop, || shared.serve())
+                })
                 .map_err(|e| DataError::Internal(format!("a thread could not be started: {e}")))?;
             run.threads.push(thread);
         }

@@ -1,0 +1,237 @@
+//! A store of objects: a bucket, a container, a web server.
+//!
+//! REMOTE-1: a store has no thread of its own. Whoever waits for an answer moves the requests of all who wait, so reader
+//!           threads share connections, and an idle store costs nothing.
+//! REMOTE-2: a forked child neither uses nor closes the connections of its parent.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::path::Path as ObjectPath;
+use object_store::{
+    BackoffConfig, ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt,
+    RetryConfig,
+};
+use tokio::runtime::Runtime;
+
+use super::Stamp;
+use super::file_url::{FileUrl, Scheme};
+use super::remote_error::{changed, explained};
+use crate::error::{DataError, Result};
+
+/// How often a wait looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a server may say nothing in the middle of an answer.
+const SILENCE: &str = "10 seconds";
+/// Tries after the first, and how long they may take in all.
+const RETRIES: usize = 4;
+const RETRYING: Duration = Duration::from_secs(20);
+/// A longer range is asked for in pieces, several at a time.
+const PIECE_BYTES: u64 = 8 << 20;
+const AT_ONCE: usize = 8;
+
+type Hook = Rc<dyn Fn() -> bool>;
+
+thread_local! {
+    static INTERRUPTED: RefCell<Option<Hook>> = const { RefCell::new(None) };
+}
+
+/// Runs `f`; waits for servers that it makes on this thread end with [`DataError::Interrupted`] once `interrupted` says so.
+pub fn interruptible<R>(interrupted: impl Fn() -> bool + 'static, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Hook>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            INTERRUPTED.set(self.0.take());
+        }
+    }
+    let _restore = Restore(INTERRUPTED.replace(Some(Rc::new(interrupted))));
+    f()
+}
+
+/// Whether waits of this thread are to end.
+pub(super) fn is_interrupted() -> bool {
+    let hook = INTERRUPTED.with_borrow(Clone::clone);
+    hook.is_some_and(|interrupted| interrupted())
+}
+
+/// A store that is open.
+#[derive(Debug)]
+pub(crate) struct RemoteStore {
+    url: FileUrl,
+    process: u32,
+    /// Dropped before the runtime that its connections live on.
+    store: ManuallyDrop<Arc<dyn ObjectStore>>,
+    runtime: ManuallyDrop<Runtime>,
+}
+
+impl RemoteStore {
+    /// Opens the store of a URL, with what the environment says of its credentials and its address.
+    pub(super) fn open(url: FileUrl) -> Result<RemoteStore> {
+        let io = |why: String| DataError::Io { path: url.store.clone(), why };
+        // Another part of the process may have chosen one before; any will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|e| io(format!("the network cannot be used: {e}")))?;
+        let store = connect(&url).map_err(|e| explained(&url.store, url.scheme, &e))?;
+        Ok(RemoteStore {
+            url,
+            process: std::process::id(),
+            store: ManuallyDrop::new(store),
+            runtime: ManuallyDrop::new(runtime),
+        })
+    }
+
+    pub(super) fn url(&self) -> &FileUrl {
+        &self.url
+    }
+
+    /// What the store says of an object.
+    pub(super) fn head(&self, path: &ObjectPath) -> Result<Stamp> {
+        let meta = self.wait(path.as_ref(), self.store.head(path))?;
+        Ok(Stamp::from_object(&meta))
+    }
+
+    /// The objects below a folder, or directly in it.
+    pub(super) fn list(&self, folder: &ObjectPath, deep: bool) -> Result<Vec<ObjectMeta>> {
+        let listed = async {
+            match deep {
+                true => self.store.list(Some(folder)).try_collect().await,
+                false => self.store.list_with_delimiter(Some(folder)).await.map(|found| found.objects),
+            }
+        };
+        self.wait(folder.as_ref(), listed)
+    }
+
+    /// Ranges of an object that was opened with this stamp (FILES-2). None may be empty.
+    pub(super) fn read(&self, path: &ObjectPath, stamp: &Stamp, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let pieces: Vec<(usize, Range<u64>)> = ranges
+            .iter()
+            .enumerate()
+            .flat_map(|(n, range)| {
+                let starts = (range.start..range.end).step_by(PIECE_BYTES as usize);
+                starts.map(move |at| (n, at..(at + PIECE_BYTES).min(range.end)))
+            })
+            .collect();
+        let fetch = |(n, range): (usize, Range<u64>)| async move {
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(range.clone())),
+                if_match: stamp.condition(),
+                ..GetOptions::default()
+            };
+            let got = self.store.get_opts(path, options).await?;
+            let same = Stamp::from_object(&got.meta) == *stamp;
+            let bytes = if same { got.bytes().await? } else { Bytes::new() };
+            Ok((n, range, same.then_some(bytes)))
+        };
+        let got: Vec<(usize, Range<u64>, Option<Bytes>)> =
+            self.wait(path.as_ref(), futures_util::stream::iter(pieces).map(fetch).buffered(AT_ONCE).try_collect())?;
+        let mut out: Vec<Vec<Bytes>> = vec![Vec::new(); ranges.len()];
+        for (n, range, bytes) in got {
+            let bytes = bytes.ok_or_else(|| changed(&self.url.of(path.as_ref())))?;
+            if bytes.len() as u64 != range.end - range.start {
+                return Err(DataError::Corrupt { path: self.url.of(path.as_ref()), why: "it ends too early".into() });
+            }
+            out[n].push(bytes);
+        }
+        Ok(out.into_iter().map(joined).collect())
+    }
+
+    /// Waits for an answer (FILES-3).
+    fn wait<T>(&self, path: &str, answer: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+        let url = || self.url.of(path);
+        if self.process != std::process::id() {
+            let why = "it was opened before the process was forked; open the data set anew";
+            return Err(DataError::Io { path: url(), why: why.into() });
+        }
+        self.runtime.block_on(async {
+            let mut answer = std::pin::pin!(answer);
+            loop {
+                match tokio::time::timeout(LOOK_EVERY, &mut answer).await {
+                    Ok(answered) => return answered.map_err(|e| explained(&url(), self.url.scheme, &e)),
+                    Err(_) if is_interrupted() => return Err(DataError::Interrupted),
+                    Err(_) => {}
+                }
+            }
+        })
+    }
+}
+
+impl Drop for RemoteStore {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        // SAFETY: both are taken here, once, and nothing uses a value after its drop.
+        let (store, runtime) = unsafe { (ManuallyDrop::take(&mut self.store), ManuallyDrop::take(&mut self.runtime)) };
+        drop(store);
+        // A name that is still being looked up is not waited for.
+        runtime.shutdown_background();
+    }
+}
+
+/// Pieces of a range as one.
+fn joined(pieces: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(pieces) {
+        Ok([one]) => one,
+        Err(many) => many.concat().into(),
+    }
+}
+
+fn connect(url: &FileUrl) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRYING, backoff: BackoffConfig::default() };
+    let (silence, bucket) = (ClientConfigKey::ReadTimeout, url.bucket());
+    Ok(match url.scheme {
+        Scheme::S3 => {
+            let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
+            if builder.get_config_value(&AmazonS3ConfigKey::Client(silence)).is_none() {
+                builder = builder.with_config(AmazonS3ConfigKey::Client(silence), SILENCE);
+            }
+            if builder.get_config_value(&AmazonS3ConfigKey::Endpoint).is_some_and(|e| is_loopback(&e)) {
+                builder = builder
+                    .with_allow_http(true)
+                    .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::NoSystemCertificates), "true");
+            }
+            Arc::new(builder.build()?)
+        }
+        Scheme::Google => {
+            Arc::new(GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry).build()?)
+        }
+        Scheme::Azure => {
+            Arc::new(MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry).build()?)
+        }
+        Scheme::Http => {
+            let options = ClientOptions::new()
+                .with_allow_http(url.store.starts_with("http://"))
+                .with_no_system_certificates(is_loopback(&url.store))
+                .with_config(silence, SILENCE);
+            Arc::new(HttpBuilder::new().with_url(&url.store).with_client_options(options).with_retry(retry).build()?)
+        }
+    })
+}
+
+/// Whether an address is this machine's own, without TLS: nobody else hears what is said there, and no certificates are
+/// needed.
+fn is_loopback(address: &str) -> bool {
+    let Ok(address) = url::Url::parse(address) else { return false };
+    address.scheme() == "http"
+        && match address.host() {
+            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost",
+            None => false,
+        }
+}
