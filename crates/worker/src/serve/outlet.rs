@@ -162,7 +162,7 @@ impl Outlet {
         state.owed == 0 && state.waiting.is_empty()
     }
 
-    /// Says what came of a read.
+    /// Says what came of a read. Not that the session has ended here: whoever ended it tells the client why, and what it lost.
     pub(super) fn value(&self, request: u64, value: Result<HostTensor, ReadError>) {
         match value {
             Ok(HostTensor { ty, bytes }) if bytes.len() <= IN_HEAD_BYTES => {
@@ -171,6 +171,7 @@ impl Outlet {
             Ok(HostTensor { ty, bytes }) => {
                 self.answer(request, ReadAnswer::Value { ty, bytes: None }, Some(bytes.into()))
             }
+            Err(ReadError::Stopped) => self.forgive(),
             Err(error) => self.answer(request, ReadAnswer::Failed { failure: failure(error) }, None),
         }
     }
@@ -193,6 +194,7 @@ impl Outlet {
     pub(super) fn done(&self, request: u64, result: Result<(), ReadError>) {
         let answer = match result {
             Ok(()) => ReadAnswer::Done {},
+            Err(ReadError::Stopped) => return self.forgive(),
             Err(error) => ReadAnswer::Failed { failure: failure(error) },
         };
         self.answer(request, answer, None)
