@@ -18,6 +18,12 @@ import gt
 SOON_S = 20
 
 
+@pytest.fixture(autouse=True)
+def read_here(monkeypatch):
+    """A worker would have settings of its own environment, not those of a test."""
+    monkeypatch.setenv("GT_DATA_ON_WORKERS", "0")
+
+
 @pytest.fixture
 def files(tmp_path):
     server = FileServer()

@@ -22,6 +22,12 @@ KEY = "gt-test-key"
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
+@pytest.fixture(autouse=True)
+def read_here(monkeypatch):
+    """A worker has the credentials of its own environment, not of a test's."""
+    monkeypatch.setenv("GT_DATA_ON_WORKERS", "0")
+
+
 @pytest.fixture(scope="module")
 def s3():
     server = S3Server()
