@@ -74,7 +74,12 @@ def main():
             else:
                 raise SystemExit(f"{way!r} is neither unix nor tls")
             # Those start servers of their own, or form groups of as many workers as they need.
-            groups = ("test_failures_on_groups", "test_sharded_training", "test_steps_in_parts")
+            groups = (
+                "test_configs_on_any_group",
+                "test_failures_on_groups",
+                "test_sharded_training",
+                "test_steps_in_parts",
+            )
             own = ("--ignore=tests/python/stream", *(f"--ignore=tests/python/signals/{name}.py" for name in groups))
             command = [sys.executable, "-m", "pytest", *own, *pytest_arguments]
             tests = subprocess.run(command, env=environment, check=False)
