@@ -41,7 +41,8 @@ fn memory_does_not_grow_over_epochs() {
     // Beside the budget: what three threads have in hand while they decode, and what the allocator keeps of it.
     let allowed = spec.memory_budget * 11 / 10 + (16 << 20);
     assert!(peaks.iter().all(|&p| p <= allowed), "{peaks:?} with {allowed} allowed");
-    let tenth = spec.memory_budget / 10;
-    assert!(peaks[5] <= peaks[1] + tenth, "{peaks:?} of a budget of {}", spec.memory_budget);
-    assert!(afters[5] <= afters[1] + tenth, "{afters:?} of a budget of {}", spec.memory_budget);
+    // What leaks in every epoch is more than this after four of them; how threads meet makes a difference of some MiB.
+    let slack = spec.memory_budget / 10 + (4 << 20);
+    assert!(peaks[5] <= peaks[1] + slack, "{peaks:?} of a budget of {}", spec.memory_budget);
+    assert!(afters[5] <= afters[1] + slack, "{afters:?} of a budget of {}", spec.memory_budget);
 }
