@@ -91,6 +91,18 @@ impl<'a> Reader<'a> {
         u32::try_from(self.varint()?).map_err(|_| OpError::malformed("a number is longer than 32 bits"))
     }
 
+    /// Payloads as [`put_payloads`] wrote them.
+    pub fn payloads(&mut self) -> Result<Vec<Payload>, OpError> {
+        let n = self.count(2)?;
+        let mut payloads = Vec::with_capacity(n);
+        for _ in 0..n {
+            let instr = self.small()?;
+            let len = self.count(1)?;
+            payloads.push(Payload { instr, bytes: Bytes::from(self.take(len)?) });
+        }
+        Ok(payloads)
+    }
+
     /// A tagged scalar.
     pub fn scalar(&mut self) -> Result<Scalar, OpError> {
         Ok(match self.byte()? {
@@ -176,17 +188,22 @@ impl Instr {
     }
 }
 
+/// Appends payloads, each behind the place of its instruction.
+pub fn put_payloads(out: &mut Vec<u8>, payloads: &[Payload]) {
+    put_varint(out, payloads.len() as u64);
+    for payload in payloads {
+        put_varint(out, payload.instr as u64);
+        put_varint(out, payload.bytes.len() as u64);
+        out.extend_from_slice(&payload.bytes);
+    }
+}
+
 impl Window {
     /// Appends the binary form, payloads included.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.instrs.len() as u64);
         self.instrs.iter().for_each(|i| i.encode(out));
-        put_varint(out, self.uploads.len() as u64);
-        for upload in &self.uploads {
-            put_varint(out, upload.instr as u64);
-            put_varint(out, upload.bytes.len() as u64);
-            out.extend_from_slice(&upload.bytes);
-        }
+        put_payloads(out, &self.uploads);
         put_ids(out, &self.frees);
         out.push(self.eager as u8);
         out.push(self.joined as u8);
@@ -196,13 +213,7 @@ impl Window {
     pub fn decode(r: &mut Reader<'_>) -> Result<Window, OpError> {
         let n = r.count(4)?;
         let instrs = (0..n).map(|_| Instr::decode(r)).collect::<Result<Vec<_>, _>>()?;
-        let n = r.count(2)?;
-        let mut uploads = Vec::with_capacity(n);
-        for _ in 0..n {
-            let instr = r.small()?;
-            let len = r.count(1)?;
-            uploads.push(Payload { instr, bytes: Bytes::from(r.take(len)?) });
-        }
+        let uploads = r.payloads()?;
         let n = r.count(1)?;
         let frees = (0..n).map(|_| r.id()).collect::<Result<Vec<_>, _>>()?;
         let eager = crate::attr::Attr::decode(r)?;

@@ -9,8 +9,8 @@
 //! TEMPLATE-3: a template from outside is checked when it is decoded; bindings when they are bound. Neither can make a window
 //! that names a value before it is defined.
 
-use gt_ir::codec::{Reader, put_varint};
-use gt_ir::{Bytes, Digest, OpError, Payload, Scalar, StreamHasher, TensorId, Window};
+use gt_ir::codec::{Reader, put_payloads, put_varint};
+use gt_ir::{Digest, OpError, Payload, Scalar, StreamHasher, TensorId, Window};
 
 use crate::input_index::InputIndex;
 
@@ -252,12 +252,7 @@ impl Bindings {
         put_varint(out, self.scalars.len() as u64);
         self.scalars.iter().for_each(|s| s.encode(out));
         put_near(out, self.first, &self.older_frees);
-        put_varint(out, self.uploads.len() as u64);
-        for upload in &self.uploads {
-            put_varint(out, upload.instr as u64);
-            put_varint(out, upload.bytes.len() as u64);
-            out.extend_from_slice(&upload.bytes);
-        }
+        put_payloads(out, &self.uploads);
         out.push(self.joined as u8);
     }
 
@@ -271,13 +266,7 @@ impl Bindings {
         let n = r.count(1)?;
         let scalars = (0..n).map(|_| r.scalar()).collect::<Result<_, _>>()?;
         let older_frees = near(r, first)?;
-        let n = r.count(2)?;
-        let mut uploads = Vec::with_capacity(n);
-        for _ in 0..n {
-            let instr = r.small()?;
-            let len = r.count(1)?;
-            uploads.push(Payload { instr, bytes: Bytes::from(r.take(len)?) });
-        }
+        let uploads = r.payloads()?;
         let joined = r.byte()? != 0;
         Ok(Bindings { first, inputs, scalars, older_frees, uploads, joined })
     }

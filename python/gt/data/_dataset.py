@@ -46,7 +46,7 @@ class Dataset(Generic[Item]):
     """
 
     def __getitem__(self, index: Any) -> Item:
-        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+        raise NotImplementedError("a Dataset must define __getitem__")
 
     def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
@@ -63,7 +63,7 @@ class IterableDataset(Dataset[Item], Iterable[Item]):
     """
 
     def __iter__(self) -> Iterator[Item]:
-        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+        raise NotImplementedError("an IterableDataset must define __iter__")
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
@@ -204,12 +204,8 @@ class Subset(Dataset[Item]):
         self.indices = indices
         if type(self).__getitem__ is not Subset.__getitem__ and type(self).__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
-                f"{type(self).__name__} overrides __getitem__ but not __getitems__. "
-                "When subclassing Subset and overriding __getitem__, you must also override "
-                "__getitems__ to ensure DataLoader works correctly with your custom logic. "
-                "A simple implementation:\n\n"
-                "def __getitems__(self, indices):\n"
-                "    return [self.__getitem__(idx) for idx in indices]"
+                f"{type(self).__name__} has a __getitem__ of its own, but takes __getitems__ from Subset: a DataLoader fetches "
+                "batches by the latter and would pass yours by. Define it too, for instance as [self[i] for i in indices]"
             )
 
     def __getitem__(self, idx: Any) -> Item:

@@ -47,7 +47,7 @@ class Sampler(Generic[Index]):
         pass
 
     def __iter__(self) -> Iterator[Index]:
-        raise NotImplementedError
+        raise NotImplementedError("a Sampler must define __iter__")
 
 
 class SequentialSampler(Sampler[int]):

@@ -7,25 +7,10 @@ import time
 
 import pytest
 from cluster import Cluster
+from sharded_training import TRAIN
 
 pytestmark = pytest.mark.timeout(180)
 
-TRAIN = """
-import gt, time
-from gt import nn, optim
-gt.register_config("parts", gt.SignalConfig(shard=gt.ShardConfig(axis=0)))
-gt.manual_seed(0)
-model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
-optimizer = optim.SGD(model.parameters(), lr=0.01)
-def step():
-    x = gt.randn(48, 64)
-    with gt.signal.context("parts"):
-        loss = (model(x) - x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return loss
-"""
 
 ALONE = TRAIN + "print([round(step().item(), 5) for _ in range(5)])\n"
 

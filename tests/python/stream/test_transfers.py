@@ -8,28 +8,13 @@ from collections.abc import Iterator
 import pytest
 from cluster import Cluster, Process, Server
 from proxies import CuttingProxy
+from sharded_training import TRAIN
 
 pytestmark = pytest.mark.timeout(120)
 
 # Kept free for documentation: nobody is there, whoever asks and wherever that is.
 NOWHERE = "192.0.2.1"
 
-TRAIN = """
-import gt, hashlib, struct, time
-from gt import nn, optim
-gt.register_config("parts", gt.SignalConfig(shard=gt.ShardConfig(axis=0)))
-gt.manual_seed(0)
-model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
-optimizer = optim.SGD(model.parameters(), lr=0.01)
-def step():
-    x = gt.randn(48, 64)
-    with gt.signal.context("parts"):
-        loss = (model(x) - x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return loss
-"""
 
 LOSSES = (
     TRAIN

@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
-use gt_ir::codec::{Reader, put_signed, put_varint};
-use gt_ir::{Bytes, OpError, Payload, Scalars, TensorId};
+use gt_ir::codec::{Reader, put_payloads, put_signed, put_varint};
+use gt_ir::{OpError, Payload, Scalars, TensorId};
 
 use super::{PlacedStep, PlacedWindow};
 
@@ -56,12 +56,7 @@ impl PlacedBindings {
             put_varint(out, scalars.len() as u64);
             scalars.iter().for_each(|scalar| scalar.encode(out));
         }
-        put_varint(out, self.uploads.len() as u64);
-        for upload in &self.uploads {
-            put_varint(out, upload.instr as u64);
-            put_varint(out, upload.bytes.len() as u64);
-            out.extend_from_slice(&upload.bytes);
-        }
+        put_payloads(out, &self.uploads);
     }
 
     /// Reads the binary form.
@@ -84,13 +79,7 @@ impl PlacedBindings {
             let each = r.count(1)?;
             scalars.push((step, (0..each).map(|_| r.scalar()).collect::<Result<Scalars, _>>()?));
         }
-        let n = r.count(2)?;
-        let mut uploads = Vec::with_capacity(n);
-        for _ in 0..n {
-            let instr = r.small()?;
-            let len = r.count(1)?;
-            uploads.push(Payload { instr, bytes: Bytes::from(r.take(len)?) });
-        }
+        let uploads = r.payloads()?;
         Ok(PlacedBindings { first, fresh, inputs, scalars, uploads })
     }
 
