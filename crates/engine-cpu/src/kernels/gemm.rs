@@ -130,7 +130,7 @@ unsafe fn blocks<T: Gemm>(
     } else {
         e.n.div_ceil(e.n.div_ceil(most)).next_multiple_of(columns)
     };
-    let pack_a = packs_a(&e, &a, rows, columns, size);
+    let pack_a = packs_a(&e, &a, columns, size);
     let pack_b = packs_b(&e, &b, rows, columns, size);
     // One row with b in place: wide tiles, since only b's memory matters.
     if e.m == 1 && !pack_b {
@@ -224,30 +224,32 @@ unsafe fn one_row<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T>, b: Ma
     }
 }
 
-/// Whether a copy of `a` in panels pays: when its elements are far apart and each is used often.
-fn packs_a<T>(e: &Extents, a: &Matrix<T>, rows: usize, columns: usize, size: usize) -> bool {
+/// Rows this far apart, or a multiple of it, fall on the same few sets of the nearest cache and evict each other.
+const CLASH_BYTES: usize = 4096;
+
+/// Whether a copy of `a` in panels pays. Tiles read rows where they lie as fast as from a panel, unless these clash.
+fn packs_a<T>(e: &Extents, a: &Matrix<T>, columns: usize, size: usize) -> bool {
     if e.n <= columns || e.m == 1 {
         return false;
     }
     let (row, column) = (a.row.unsigned_abs() * size, a.column.unsigned_abs() * size);
     if a.row == 1 {
         // Each step reads neighbours; only the distance of the steps may fall on few cache sets.
-        return column >= 2048 && e.n > 4 * columns;
+        return column >= CLASH_BYTES / 2 && e.n > 4 * columns;
     }
     if a.column == 1 {
-        // `rows` streams; they evict each other when they fall on the same cache sets.
-        return e.n > 4 * columns || (row % 1024 == 0 && rows > 8 && e.k > 16);
+        return row.is_multiple_of(CLASH_BYTES);
     }
     true
 }
 
-/// Whether a copy of `b` in panels pays. Tiles need neighbouring columns, so only such a `b` can be read in place.
+/// Whether a copy of `b` in panels pays. Tiles need neighbouring columns, so only such a `b` can be read in place; there a
+/// tile asks early enough for what the second-level cache still has, unless rows clash or lie on more pages than the
+/// machine keeps track of.
 fn packs_b<T>(e: &Extents, b: &Matrix<T>, rows: usize, columns: usize, size: usize) -> bool {
     if b.column != 1 && e.n > 1 {
         return true;
     }
-    // In place a small b stays in the first-level cache; a long row stride makes its rows fall on few sets.
-    let bytes = e.k.min(DEPTH) * e.n * size;
     let spread = b.row.unsigned_abs() * size;
-    e.m > 4 * rows && (bytes > 24 << 10 || spread > 2048) && e.n >= columns
+    e.m > 4 * rows && e.n >= columns && spread >= CLASH_BYTES
 }

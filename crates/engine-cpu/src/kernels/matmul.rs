@@ -118,7 +118,7 @@ fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T
         split(pool, p.batches, (PARALLEL / 2).div_ceil(work), &whole);
         return;
     }
-    let grid = Grid::new(e, kernels, pool.threads());
+    let grid = Grid::new(e, p.b[1] != 1, kernels, pool.threads());
     let parts = grid.rows * grid.columns;
     pool.run(parts * p.batches, work * p.batches / PER_NANO, &|chunk| {
         let (a, b, c) = matrices(chunk / parts);
@@ -140,10 +140,12 @@ struct Grid {
 }
 
 impl Grid {
-    /// The grid whose largest part costs least, packing included. Bits do not depend on it (GEMM-1).
-    fn new<T>(e: Extents, kernels: &Kernels<T>, threads: usize) -> Grid {
+    /// The grid whose largest part costs least. Beside the products a thread fetches its rows of a and its columns of b, and
+    /// turns the latter where `b` does not hold them as neighbours. Bits do not depend on it (GEMM-1).
+    fn new<T>(e: Extents, turns_b: bool, kernels: &Kernels<T>, threads: usize) -> Grid {
         let (unit_m, unit_n) = (ROW_UNIT, 2 * kernels.width);
         let work = e.m * e.n * e.k;
+        let (per_row, per_column) = (4.0, if turns_b { 6.0 } else { 2.0 });
         // Long products in more parts than threads: a thread that was delayed does not hold up the rest.
         let wanted = if work > 50_000_000 * threads { 2 * threads } else { threads.min(work / (PARALLEL / 2)).max(1) };
         let mut best = (f64::INFINITY, Grid { rows: 1, columns: 1 });
@@ -151,7 +153,7 @@ impl Grid {
             let columns = (wanted / rows).min(e.n.div_ceil(unit_n));
             let m = e.m.div_ceil(unit_m).div_ceil(rows) * unit_m;
             let n = e.n.div_ceil(unit_n).div_ceil(columns) * unit_n;
-            let cost = (m.min(e.m) as f64 * n.min(e.n) as f64) + 4.0 * m as f64 + 2.0 * n as f64;
+            let cost = (m.min(e.m) as f64 * n.min(e.n) as f64) + per_row * m as f64 + per_column * n as f64;
             // A thread takes several parts when there are more of them than threads.
             let cost = cost * (rows * columns).div_ceil(threads) as f64;
             if cost < best.0 {

@@ -68,8 +68,6 @@ struct Stretch {
 struct Numbers {
     scalars: [f64; 6],
     maximize: bool,
-    centered: bool,
-    states: usize,
 }
 
 trait StepLoop {
@@ -77,38 +75,37 @@ trait StepLoop {
 }
 instantiate!(step_kernel, StepLoop, (stretch: *const Stretch, numbers: *const Numbers));
 
-/// The arithmetic of one kind: the parameter and its states before and after.
-trait Step<T: Real> {
+/// The arithmetic of one kind: the parameter and its states, `PARTS` values, before and after.
+trait Step<T: Real, const PARTS: usize> {
     fn new(numbers: &Numbers) -> Self;
-    fn step(&self, gradient: T, values: &mut [T; MOST]);
+    fn step(&self, gradient: T, values: &mut [T; PARTS]);
 }
 
-struct Elements<T, S>(std::marker::PhantomData<(T, S)>);
+struct Elements<T, S, const PARTS: usize>(std::marker::PhantomData<(T, S)>);
 
-impl<T: Real, S: Step<T>> StepLoop for Elements<T, S> {
+impl<T: Real, S: Step<T, PARTS>, const PARTS: usize> StepLoop for Elements<T, S, PARTS> {
     #[inline(always)]
     unsafe fn run(stretch: *const Stretch, numbers: *const Numbers) {
         // SAFETY: the caller gives both.
         let (stretch, numbers) = unsafe { (&*stretch, &*numbers) };
         let step = S::new(numbers);
-        let parts = 1 + numbers.states;
         let whole = stretch.len / CHUNK * CHUNK;
         for at in (0..whole).step_by(CHUNK) {
-            // SAFETY: the caller gives `len` elements of the gradient and of `parts` values, and room for as many results.
+            // SAFETY: the caller gives `len` elements of the gradient and of each value, and room for as many results.
             unsafe {
                 let gradient = stretch.gradient.cast::<T>().add(at).cast::<[T; CHUNK]>().read();
-                let mut values = [[T::ZERO; CHUNK]; MOST];
-                for part in 0..parts {
+                let mut values = [[T::ZERO; CHUNK]; PARTS];
+                for part in 0..PARTS {
                     values[part] = stretch.from[part].cast::<T>().add(at).cast::<[T; CHUNK]>().read();
                 }
                 for k in 0..CHUNK {
-                    let mut one = [values[0][k], values[1][k], values[2][k], values[3][k]];
+                    let mut one: [T; PARTS] = std::array::from_fn(|part| values[part][k]);
                     step.step(gradient[k], &mut one);
-                    for part in 0..MOST {
+                    for part in 0..PARTS {
                         values[part][k] = one[part];
                     }
                 }
-                for part in 0..parts {
+                for part in 0..PARTS {
                     stretch.to[part].cast::<T>().add(at).cast::<[T; CHUNK]>().write(values[part]);
                 }
             }
@@ -116,12 +113,12 @@ impl<T: Real, S: Step<T>> StepLoop for Elements<T, S> {
         for at in whole..stretch.len {
             // SAFETY: as above.
             unsafe {
-                let mut one = [T::ZERO; MOST];
-                for part in 0..parts {
+                let mut one = [T::ZERO; PARTS];
+                for part in 0..PARTS {
                     one[part] = *stretch.from[part].cast::<T>().add(at);
                 }
                 step.step(*stretch.gradient.cast::<T>().add(at), &mut one);
-                for part in 0..parts {
+                for part in 0..PARTS {
                     *stretch.to[part].cast::<T>().add(at) = one[part];
                 }
             }
@@ -154,20 +151,19 @@ struct Sgd<T, const NESTEROV: bool> {
     lr: T,
     momentum: T,
     fresh: T,
-    has_state: bool,
 }
 
-impl<T: Real, const NESTEROV: bool> Step<T> for Sgd<T, NESTEROV> {
+impl<T: Real, const NESTEROV: bool, const PARTS: usize> Step<T, PARTS> for Sgd<T, NESTEROV> {
     #[inline(always)]
     fn new(x: &Numbers) -> Self {
         let [lr, _, momentum, fresh, ..] = x.scalars.map(T::of);
-        Sgd { pull: Pull::new(x), lr, momentum, fresh, has_state: x.states == 1 }
+        Sgd { pull: Pull::new(x), lr, momentum, fresh }
     }
     #[inline(always)]
-    fn step(&self, g: T, v: &mut [T; MOST]) {
+    fn step(&self, g: T, v: &mut [T; PARTS]) {
         let g = self.pull.on(v[0], g);
         let mut along = g;
-        if self.has_state {
+        if PARTS == 2 {
             v[1] = v[1] * self.momentum + g * self.fresh;
             along = if NESTEROV { g + v[1] * self.momentum } else { v[1] };
         }
@@ -183,10 +179,9 @@ struct Adam<T, const DECOUPLED: bool> {
     level: T,
     eps: T,
     size: T,
-    amsgrad: bool,
 }
 
-impl<T: Real, const DECOUPLED: bool> Step<T> for Adam<T, DECOUPLED> {
+impl<T: Real, const DECOUPLED: bool, const PARTS: usize> Step<T, PARTS> for Adam<T, DECOUPLED> {
     #[inline(always)]
     fn new(x: &Numbers) -> Self {
         let [lr, decay, beta1, beta2, eps, step] = x.scalars;
@@ -196,25 +191,24 @@ impl<T: Real, const DECOUPLED: bool> Step<T> for Adam<T, DECOUPLED> {
             shrink: T::of(1.0 - lr * decay),
             keep: [T::of(beta1), T::of(beta2)],
             take: [T::of(1.0 - beta1), T::of(1.0 - beta2)],
-            level: T::of((1.0 - beta2.powf(step)).sqrt()),
+            level: T::of(1.0 / (1.0 - beta2.powf(step)).sqrt()),
             eps: T::of(eps),
             size: T::of(lr / (1.0 - beta1.powf(step))),
-            amsgrad: x.states == 3,
         }
     }
     #[inline(always)]
-    fn step(&self, g: T, v: &mut [T; MOST]) {
+    fn step(&self, g: T, v: &mut [T; PARTS]) {
         let g = self.pull.on(v[0], g);
         let p = if DECOUPLED { v[0] * self.shrink } else { v[0] };
         v[1] = v[1] * self.keep[0] + g * self.take[0];
         v[2] = v[2] * self.keep[1] + g * g * self.take[1];
         let mut second = v[2];
-        if self.amsgrad {
-            // A NaN on either side stays one.
+        if PARTS == 4 {
+            // The largest so far; a NaN on either side stays one.
             let larger = if v[3] > second || v[3].is_nan() { v[3] } else { second };
             (v[3], second) = (larger, larger);
         }
-        v[0] = p - v[1] / (second.root() / self.level + self.eps) * self.size;
+        v[0] = p - v[1] / (second.root() * self.level + self.eps) * self.size;
     }
 }
 
@@ -224,73 +218,73 @@ struct Adagrad<T> {
     size: T,
 }
 
-impl<T: Real> Step<T> for Adagrad<T> {
+impl<T: Real> Step<T, 2> for Adagrad<T> {
     #[inline(always)]
     fn new(x: &Numbers) -> Self {
         let [lr, _, lr_decay, eps, step, _] = x.scalars;
         Adagrad { pull: Pull::new(x), eps: T::of(eps), size: T::of(lr / (1.0 + (step - 1.0) * lr_decay)) }
     }
     #[inline(always)]
-    fn step(&self, g: T, v: &mut [T; MOST]) {
+    fn step(&self, g: T, v: &mut [T; 2]) {
         let g = self.pull.on(v[0], g);
         v[1] = v[1] + g * g;
         v[0] = v[0] - g / (v[1].root() + self.eps) * self.size;
     }
 }
 
-struct RmsProp<T> {
+struct RmsProp<T, const CENTERED: bool> {
     pull: Pull<T>,
     lr: T,
     keep: T,
     take: T,
     momentum: T,
     eps: T,
-    centered: bool,
-    /// Where the momentum lies, if there is one.
-    speed: usize,
 }
 
-impl<T: Real> Step<T> for RmsProp<T> {
+impl<T: Real, const CENTERED: bool, const PARTS: usize> Step<T, PARTS> for RmsProp<T, CENTERED> {
     #[inline(always)]
     fn new(x: &Numbers) -> Self {
         let [lr, _, alpha, momentum, eps, _] = x.scalars;
-        let speed = if x.states > 1 + x.centered as usize { x.states } else { 0 };
         let [lr, keep, take, momentum, eps] = [lr, alpha, 1.0 - alpha, momentum, eps].map(T::of);
-        RmsProp { pull: Pull::new(x), lr, keep, take, momentum, eps, centered: x.centered, speed }
+        RmsProp { pull: Pull::new(x), lr, keep, take, momentum, eps }
     }
     #[inline(always)]
-    fn step(&self, g: T, v: &mut [T; MOST]) {
+    fn step(&self, g: T, v: &mut [T; PARTS]) {
         let g = self.pull.on(v[0], g);
         v[1] = v[1] * self.keep + g * g * self.take;
         let mut spread = v[1];
-        if self.centered {
+        if CENTERED {
             v[2] = v[2] * self.keep + g * self.take;
             spread = spread - v[2] * v[2];
         }
         let mut along = g / (spread.root() + self.eps);
-        match self.speed {
-            2 => {
-                along = v[2] * self.momentum + along;
-                v[2] = along;
-            }
-            3 => {
-                along = v[3] * self.momentum + along;
-                v[3] = along;
-            }
-            _ => {}
+        // A momentum is the last of the states.
+        if PARTS > 2 + CENTERED as usize {
+            along = v[PARTS - 1] * self.momentum + along;
+            v[PARTS - 1] = along;
         }
         v[0] = v[0] - along * self.lr;
     }
 }
 
-fn kernel<T: Real>(kind: UpdateKind) -> unsafe fn(*const Stretch, *const Numbers) {
-    match kind {
-        UpdateKind::Sgd => step_kernel::<Elements<T, Sgd<T, false>>>(),
-        UpdateKind::Nesterov => step_kernel::<Elements<T, Sgd<T, true>>>(),
-        UpdateKind::Adam => step_kernel::<Elements<T, Adam<T, false>>>(),
-        UpdateKind::AdamW => step_kernel::<Elements<T, Adam<T, true>>>(),
-        UpdateKind::Adagrad => step_kernel::<Elements<T, Adagrad<T>>>(),
-        UpdateKind::RmsProp => step_kernel::<Elements<T, RmsProp<T>>>(),
+fn kernel<T: Real>(op: &Update) -> unsafe fn(*const Stretch, *const Numbers) {
+    // A kernel has as many values as it needs: with fewer known than there may be, they would be kept in memory.
+    macro_rules! of {
+        ($step:ty, $($states:literal => $parts:literal),+ ; $most:literal) => {
+            match op.states {
+                $($states => step_kernel::<Elements<T, $step, $parts>>(),)+
+                _ => step_kernel::<Elements<T, $step, $most>>(),
+            }
+        };
+    }
+    match op.kind {
+        UpdateKind::Sgd => of!(Sgd<T, false>, 0 => 1; 2),
+        UpdateKind::Nesterov => of!(Sgd<T, true>, 0 => 1; 2),
+        UpdateKind::Adam => of!(Adam<T, false>, 2 => 3; 4),
+        UpdateKind::AdamW => of!(Adam<T, true>, 2 => 3; 4),
+        UpdateKind::Adagrad => step_kernel::<Elements<T, Adagrad<T>, 2>>(),
+        UpdateKind::RmsProp if op.centered => of!(RmsProp<T, true>, 2 => 3; 4),
+        UpdateKind::RmsProp => of!(RmsProp<T, false>, 1 => 2; 3),
     }
 }
 
@@ -299,10 +293,10 @@ fn kernel<T: Real>(kind: UpdateKind) -> unsafe fn(*const Stretch, *const Numbers
 pub fn update(pool: &Pool, op: &Update, scalars: &[f64], ins: &[Src], outs: &[Dst]) {
     let n = op.tensors(ins.len()).unwrap_or(0);
     let states = op.states as usize;
-    let mut numbers = Numbers { scalars: [0.0; 6], maximize: op.maximize, centered: op.centered, states };
+    let mut numbers = Numbers { scalars: [0.0; 6], maximize: op.maximize };
     numbers.scalars[..scalars.len()].copy_from_slice(scalars);
     let size = ins.first().map_or(4, |i| i.layout.dtype.size());
-    let kernel = if size == 8 { kernel::<f64>(op.kind) } else { kernel::<f32>(op.kind) };
+    let kernel = if size == 8 { kernel::<f64>(op) } else { kernel::<f32>(op) };
 
     let mut units: Vec<Stretch> = Vec::new();
     let mut total = 0;

@@ -203,7 +203,7 @@ impl Update {
                     None => None,
                 };
                 let root = e.unary(UnaryKind::Sqrt, largest.unwrap_or(second))?;
-                let root = e.div(root, (1.0 - beta2.powf(step)).sqrt())?;
+                let root = e.mul(root, 1.0 / (1.0 - beta2.powf(step)).sqrt())?;
                 let root = e.add(root, eps)?;
                 let along = e.div(first, root)?;
                 outs.extend([walk(e, p, along, lr / (1.0 - beta1.powf(step)))?, first, second]);
