@@ -57,6 +57,8 @@ pub(crate) struct Lone {
     /// Whether a product is stored with its last two axes the other way round in memory, because all that read it turn
     /// them: the gradients of weights end up packed.
     pub turned: bool,
+    /// Whether it is a product, and the next step another that does not read this one's.
+    pub beside_next: bool,
 }
 
 /// All that a step may use besides the values.
@@ -132,10 +134,27 @@ pub(crate) fn prepare_steps(plan: &Plan) -> Vec<Prepared> {
         Some(space) => Prepared::Fused(Box::new(Fused::compile(plan, step, space))),
         None => {
             let instr = step.instrs[0];
-            Prepared::Single(Lone { payload: payload_of(instr), turned: is_turned(plan, instr) })
+            Prepared::Single(Lone { payload: payload_of(instr), turned: is_turned(plan, instr), beside_next: false })
         }
     };
-    plan.steps.iter().map(prepare).collect()
+    let mut steps: Vec<Prepared> = plan.steps.iter().map(prepare).collect();
+    pair_products(plan, &mut steps);
+    steps
+}
+
+/// Finds products that run side by side.
+fn pair_products(plan: &Plan, steps: &mut [Prepared]) {
+    let is_product = |step: &Step| matches!(plan.instrs[step.instrs[0] as usize].op, Op::Matmul(_));
+    let mut at = 0;
+    while at + 1 < steps.len() {
+        let (step, next) = (&plan.steps[at], &plan.steps[at + 1]);
+        let apart = is_product(step) && is_product(next) && !next.ins.contains(&step.outs[0]);
+        if let (true, Prepared::Single(lone)) = (apart, &mut steps[at]) {
+            lone.beside_next = true;
+            at += 1;
+        }
+        at += 1;
+    }
 }
 
 /// Whether an instruction is a product that others read only with its last two axes swapped.
@@ -171,10 +190,13 @@ pub(crate) fn run_steps(
     let plan = cx.plan;
     bind(plan, inputs, slots);
     let profiled = profile::is_enabled();
-    for (step, prepared) in plan.steps.iter().zip(steps) {
+    let mut done = 0;
+    for (at, (step, prepared)) in plan.steps.iter().zip(steps).enumerate() {
         let start = profiled.then(Instant::now);
         match prepared {
+            _ if at < done => {}
             Prepared::Fused(fused) => run_fused(cx, step, fused, slots),
+            Prepared::Single(Lone { beside_next: true, .. }) if run_two_products(cx, steps, at, slots) => done = at + 2,
             Prepared::Single(lone) => {
                 let instr = step.instrs[0];
                 if matches!(plan.instrs[instr as usize].op, Op::Write(_)) {
@@ -373,6 +395,25 @@ fn run_single(cx: &Context<'_>, step: &Step, lone: Lone, slots: &mut Slots) {
         }
         Err(failure) => instr.outs.iter().for_each(|id| slots[id.0 as usize] = Some(Err(failure.clone()))),
     }
+}
+
+/// Runs the products of a step and of the next one together; whether that was possible. If not, each is to run, or to
+/// fail, by itself.
+fn run_two_products(cx: &Context<'_>, steps: &[Prepared], at: usize, slots: &mut Slots) -> bool {
+    let (Some([first, second]), Some([Prepared::Single(a), Prepared::Single(b)])) =
+        (cx.plan.steps.get(at..at + 2), steps.get(at..at + 2))
+    else {
+        return false;
+    };
+    if [first, second].iter().any(|step| step.ins.iter().any(|&slot| poison_of(slots, slot).is_some())) {
+        return false;
+    }
+    let work = || single::run_two_products(cx, [first, second], [*a, *b], slots);
+    let Ok(Ok(results)) = catch_unwind(AssertUnwindSafe(work)) else { return false };
+    for (step, result) in [first, second].into_iter().zip(results) {
+        slots[step.outs[0] as usize] = Some(Ok(result));
+    }
+    true
 }
 
 /// All or nothing: with a poisoned new value the cells keep their old ones. An old value may be gone when the step that

@@ -15,7 +15,7 @@ use crate::Layout;
 use crate::buffer::CpuBuffer;
 use crate::engine::{Context, Lone};
 use crate::fused::Slots;
-use crate::kernels::{self, Dst, Src};
+use crate::kernels::{self, Dst, Operands, Src};
 
 pub(crate) type Results = SmallVec<[CpuBuffer; 2]>;
 
@@ -60,11 +60,11 @@ pub(crate) fn run(
             kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending);
             Ok(())
         }),
-        Op::Matmul(op) if lone.turned => single.turned_matmul(slots, op),
-        Op::Matmul(op) => single.make(slots, |ins, outs| {
-            kernels::matmul(pool, turned(ins[0], op.turn_a), turned(ins[1], op.turn_b), outs[0]);
-            Ok(())
-        }),
+        Op::Matmul(op) => {
+            let (operands, result) = single.product(slots, op, lone.turned)?;
+            kernels::matmul(pool, operands.a, operands.b, operands.c);
+            Ok(smallvec![result])
+        }
         Op::Pad(op) => single.make(slots, |ins, outs| {
             kernels::pad(pool, ins[0], outs[0], &op.low, single.scalars[0]);
             Ok(())
@@ -95,6 +95,23 @@ pub(crate) fn run(
         Op::Check(op) => single.check(slots, op),
         Op::Write(_) => unreachable!("the engine runs writes itself"),
     }
+}
+
+/// Computes two products neither of which reads the other. Their inputs are there and not poisoned.
+pub(crate) fn run_two_products(
+    cx: &Context<'_>,
+    steps: [&Step; 2],
+    lones: [Lone; 2],
+    slots: &Slots,
+) -> Result<[CpuBuffer; 2], Failure> {
+    let product = |i: usize| {
+        let (step, instr) = (steps[i], &cx.plan.instrs[steps[i].instrs[0] as usize]);
+        let Op::Matmul(op) = &instr.op else { unreachable!("the engine saw that both are products") };
+        Single { cx, step, instr, scalars: &[] }.product(slots, op, lones[i].turned)
+    };
+    let [(first, first_result), (second, second_result)] = [product(0)?, product(1)?];
+    kernels::two_matmuls(cx.pool, [first, second]);
+    Ok([first_result, second_result])
 }
 
 /// The layout with its last two axes swapped.
@@ -148,18 +165,24 @@ impl Single<'_> {
         Ok(results)
     }
 
-    /// A product stored with its last two axes swapped: that of the swapped operands, whose bits are the same (GEMM-1).
-    fn turned_matmul(&self, slots: &Slots, op: &Matmul) -> Result<Results, Failure> {
-        let ty = self.out_type(0);
-        let mut result = self.fresh(swapped(&Layout::packed(ty)).ty())?;
+    /// The operands of a product and a fresh result, as the kernel is to see it and as it is afterwards. One that is stored with
+    /// its last two axes swapped is the product of the swapped operands, whose bits are the same (GEMM-1).
+    fn product(&self, slots: &Slots, op: &Matmul, is_turned: bool) -> Result<(Operands, CpuBuffer), Failure> {
         let operand = |i: usize, turn: bool| {
             let buffer = self.operand(slots, i);
             turned(Src { ptr: buffer.storage.ptr(), layout: buffer.layout }, turn)
         };
-        let (a, b) = (operand(0, !op.turn_a), operand(1, !op.turn_b));
-        kernels::matmul(self.cx.pool, b, a, Dst { ptr: result.storage.ptr(), layout: result.layout });
-        result.layout = swapped(&result.layout);
-        Ok(smallvec![result])
+        let (mut a, mut b) = (operand(0, op.turn_a != is_turned), operand(1, op.turn_b != is_turned));
+        let mut layout = Layout::packed(self.out_type(0));
+        if is_turned {
+            (a, b, layout) = (b, a, Layout::packed(swapped(&layout).ty()));
+        }
+        let mut result = self.fresh(layout.ty())?;
+        let c = Dst { ptr: result.storage.ptr(), layout: result.layout };
+        if is_turned {
+            result.layout = swapped(&result.layout);
+        }
+        Ok((Operands { a, b, c }, result))
     }
 
     /// The first operand with a part of it changed by a kernel (SINGLE-1).

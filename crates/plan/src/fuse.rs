@@ -30,7 +30,7 @@ pub const MAX_OUTS: usize = 24;
 const SIDE_BY_SIDE: usize = 1 << 16;
 
 /// One step as a list of instructions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Group {
     /// Whether the step is fused.
     pub fused: bool,

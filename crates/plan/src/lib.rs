@@ -30,6 +30,7 @@ mod fuse;
 mod infer;
 mod input_index;
 mod liveness;
+mod pair;
 mod plan;
 pub mod shard;
 mod sink;

@@ -1,4 +1,4 @@
-//! Pass 6: what each step reads, makes, may overwrite, drops and publishes (PLAN-3, PLAN-4).
+//! Pass 7: what each step reads, makes, may overwrite, drops and publishes (PLAN-3, PLAN-4).
 //!
 //! LIVE-1: a single step makes all results of its instruction; a fused one makes those that something outside it sees and
 //! those that nothing reads at all: what was recorded is computed, and no step is without results.

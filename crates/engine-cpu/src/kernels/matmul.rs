@@ -14,6 +14,9 @@ const PARALLEL: usize = 400_000;
 /// Multiplications a thread does in a nanosecond, about.
 const PER_NANO: usize = 50;
 
+/// Multiplications above which a product is worth all threads, also beside another.
+const LONGEST_BESIDE: usize = 4 << 20;
+
 /// Rows that are not cut apart. Less than a tile has: equal halves are worth more than tiles that are all full.
 const ROW_UNIT: usize = 4;
 
@@ -35,6 +38,38 @@ pub fn matmul(pool: &Pool, a: Src, b: Src, c: Dst) {
         DType::I32 => integers::<i32>(pool, &product, a.start(), b.start(), c.start()),
         DType::I64 => integers::<i64>(pool, &product, a.start(), b.start(), c.start()),
     }
+}
+
+/// What a product reads and where it goes.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// The left factor.
+    pub a: Src,
+    /// The right factor.
+    pub b: Src,
+    /// The packed result.
+    pub c: Dst,
+}
+
+/// Two products neither of which reads the other. Each is done by half of the threads: where both are short that is one
+/// meeting of all instead of two, and fewer rows and columns that several threads need.
+pub fn two_matmuls(pool: &Pool, operands: [Operands; 2]) {
+    let products = operands.map(|o| Product::new(&o.a, &o.b, &o.c));
+    let works = products.each_ref().map(|p| p.e.m * p.e.n * p.e.k * p.batches);
+    let worth_it = |work: &usize| (PARALLEL..=LONGEST_BESIDE).contains(work);
+    let is_f32 = operands.iter().all(|o| o.c.layout.dtype == DType::F32);
+    if pool.threads() == 1 || !is_f32 || !works.iter().all(worth_it) {
+        return operands.iter().for_each(|o| matmul(pool, o.a, o.b, o.c));
+    }
+    let cut = |i: usize| {
+        let o = &operands[i];
+        Cut::new(&products[i], o.a.start(), o.b.start(), o.c.start(), f32::kernels(), pool.threads() / 2)
+    };
+    let (first, second) = (cut(0), cut(1));
+    let border = first.parts();
+    pool.run(border + second.parts(), (works[0] + works[1]) / PER_NANO, &|part| {
+        if part < border { first.run(part) } else { second.run(part - border) }
+    });
 }
 
 /// A product of tensors as a batch of products of matrices. `batch` has the strides of a, b and c.
@@ -91,20 +126,12 @@ impl Product {
 }
 
 fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T, kernels: &Kernels<T>) {
-    let (a, b, c) = (Shared::read(a), Shared::read(b), Shared(c));
     let e = p.e;
-    let matrices = |at: usize| {
-        let [oa, ob, oc] = p.starts(at);
-        (
-            Matrix { ptr: a.get().wrapping_offset(oa), row: p.a[0], column: p.a[1] },
-            Matrix { ptr: b.get().wrapping_offset(ob), row: p.b[0], column: p.b[1] },
-            Matrix { ptr: c.get().wrapping_offset(oc), row: p.c_row, column: 1 },
-        )
-    };
+    let cut = Cut::new(p, a, b, c, kernels, pool.threads());
     let work = e.m * e.n * e.k.max(1);
     let whole = |range: std::ops::Range<usize>| {
         for at in range {
-            let (a, b, c) = matrices(at);
+            let (a, b, c) = cut.matrices(at);
             // SAFETY: KERNEL-3, and each batch has its own part of c.
             unsafe { gemm(kernels, e, a, b, c) };
         }
@@ -118,19 +145,57 @@ fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T
         split(pool, p.batches, (PARALLEL / 2).div_ceil(work), &whole);
         return;
     }
-    let grid = Grid::new(e, p.b[1] != 1, kernels, pool.threads());
-    let parts = grid.rows * grid.columns;
-    pool.run(parts * p.batches, work * p.batches / PER_NANO, &|chunk| {
-        let (a, b, c) = matrices(chunk / parts);
-        let part = chunk % parts;
+    pool.run(cut.parts(), work * p.batches / PER_NANO, &|part| cut.run(part));
+}
+
+/// A product cut into parts for threads to take.
+struct Cut<'a, T: 'static> {
+    product: &'a Product,
+    a: Shared<T>,
+    b: Shared<T>,
+    c: Shared<T>,
+    kernels: &'a Kernels<T>,
+    /// How each matrix of the batch is cut.
+    grid: Grid,
+}
+
+impl<'a, T: Gemm> Cut<'a, T> {
+    /// For so many threads.
+    fn new(p: &'a Product, a: *const T, b: *const T, c: *mut T, kernels: &'a Kernels<T>, threads: usize) -> Self {
+        let grid = Grid::new(p.e, p.b[1] != 1, kernels, threads);
+        Cut { product: p, a: Shared::read(a), b: Shared::read(b), c: Shared(c), kernels, grid }
+    }
+
+    /// The matrices of one of the batch.
+    fn matrices(&self, at: usize) -> (Matrix<T>, Matrix<T>, Matrix<T>) {
+        let p = self.product;
+        let [a, b, c] = p.starts(at);
+        (
+            Matrix { ptr: self.a.get().wrapping_offset(a), row: p.a[0], column: p.a[1] },
+            Matrix { ptr: self.b.get().wrapping_offset(b), row: p.b[0], column: p.b[1] },
+            Matrix { ptr: self.c.get().wrapping_offset(c), row: p.c_row, column: 1 },
+        )
+    }
+
+    fn parts(&self) -> usize {
+        self.grid.rows * self.grid.columns * self.product.batches
+    }
+
+    /// Computes one part.
+    fn run(&self, part: usize) {
+        let Cut { grid, kernels, .. } = self;
+        let e = self.product.e;
+        let in_matrix = grid.rows * grid.columns;
+        let (a, b, c) = self.matrices(part / in_matrix);
+        let part = part % in_matrix;
         let rows = grid.range(part / grid.columns, grid.rows, e.m, ROW_UNIT);
         let columns = grid.range(part % grid.columns, grid.columns, e.n, 2 * kernels.width);
         let a = Matrix { ptr: a.ptr.wrapping_offset(rows.start as isize * a.row), ..a };
         let b = Matrix { ptr: b.ptr.wrapping_offset(columns.start as isize * b.column), ..b };
         let c = Matrix { ptr: c.ptr.wrapping_offset(rows.start as isize * c.row + columns.start as isize), ..c };
-        // SAFETY: KERNEL-3, and each chunk has its own rectangle of c.
+        // SAFETY: KERNEL-3, and each part has its own rectangle of c.
         unsafe { gemm(kernels, Extents { m: rows.len(), n: columns.len(), k: e.k }, a, b, c) };
-    });
+    }
 }
 
 /// How one product is cut into rectangles of the result.

@@ -35,7 +35,7 @@ pub use copy::copy;
 pub use create::{fill, iota};
 pub use cross_entropy::{cross_entropy, cross_entropy_grad};
 pub use index::{gather, put, scatter, take};
-pub use matmul::matmul;
+pub use matmul::{Operands, matmul, two_matmuls};
 pub use movement::{concat, pad, update_slice};
 pub use random::random;
 pub use scan::scan;
