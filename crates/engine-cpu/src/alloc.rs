@@ -4,10 +4,11 @@
 //!
 //! ALLOC-1: `live + cached` never exceeds the limit; `live` counts whole blocks.
 //! ALLOC-2: a block is in the hands of one [`Storage`], or in one class's list, never both.
-//! ALLOC-3: blocks start at multiples of [`ALIGN`] and are not cleared: who takes one writes all of it.
+//! ALLOC-3: blocks start at multiples of [`ALIGN`], large ones at multiples of [`APART`], and are not cleared: who takes one
+//! writes all of it.
 //! ALLOC-4: a block is charged to the quota that holds when it is allocated, and given back to that one when it is freed.
 
-use std::alloc::{Layout as Block, alloc, dealloc};
+use std::alloc::{Layout as Block, LayoutError, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -17,6 +18,14 @@ use parking_lot::Mutex;
 
 /// Where blocks start: a cache line, and the widest vector.
 pub const ALIGN: usize = 64;
+
+/// The distance of the places in a page where large blocks start, one after the other. A loop over several blocks that were a line
+/// apart there would wait at each load for the store before it, whose address ends alike; over blocks at the same place of
+/// everything it would find their lines in one another's way. Either takes twice as long.
+pub const APART: usize = 1024;
+const PAGE: usize = 4096;
+/// The smallest block that is called large; it has a page more than it says.
+const LARGE: usize = 16 * PAGE;
 
 /// Steps between one power of two and the next.
 const STEPS: usize = 8;
@@ -38,6 +47,8 @@ struct Inner {
     cached: u64,
     /// What allocations are charged to just now.
     quota: Option<Arc<Quota>>,
+    /// How many large blocks were ever made.
+    made: usize,
     /// Free blocks by class.
     free: Vec<Vec<NonNull<u8>>>,
 }
@@ -119,14 +130,22 @@ impl Allocator {
         if wanted + inner.cached > room {
             inner.trim();
         }
-        let block = Block::from_size_align(block_bytes, ALIGN).map_err(|_| self.refusal(len_bytes, inner.live))?;
+        let block = layout(block_bytes).map_err(|_| self.refusal(len_bytes, inner.live))?;
         // SAFETY: the size is not zero.
-        if let Some(ptr) = NonNull::new(unsafe { alloc(block) }) {
-            return Ok(ptr);
+        let system = || NonNull::new(unsafe { alloc(block) });
+        let first = match system() {
+            Some(ptr) => ptr,
+            None => {
+                inner.trim();
+                system().ok_or_else(|| self.refusal(len_bytes, inner.live))?
+            }
+        };
+        if block_bytes < LARGE {
+            return Ok(first);
         }
-        inner.trim();
-        // SAFETY: the size is not zero.
-        NonNull::new(unsafe { alloc(block) }).ok_or_else(|| self.refusal(len_bytes, inner.live))
+        inner.made += 1;
+        // SAFETY: inside the page that a large block has more.
+        Ok(unsafe { first.add(inner.made * APART % PAGE) })
     }
 
     fn refusal(&self, len_bytes: usize, live: u64) -> Failure {
@@ -184,13 +203,23 @@ fn block_bytes(class: u32) -> usize {
     base + steps * (base / STEPS).max(ALIGN)
 }
 
+/// What the system is asked for.
+fn layout(block_bytes: usize) -> Result<Block, LayoutError> {
+    match block_bytes < LARGE {
+        true => Block::from_size_align(block_bytes, ALIGN),
+        false => Block::from_size_align(block_bytes + PAGE, PAGE),
+    }
+}
+
 impl Inner {
     fn trim(&mut self) {
         for (class, list) in self.free.iter_mut().enumerate() {
-            let block = Block::from_size_align(block_bytes(class as u32), ALIGN).expect("the block exists");
+            let block = layout(block_bytes(class as u32)).expect("the block exists");
             for ptr in list.drain(..) {
+                // The system knows a large block by the beginning of its page.
+                let first = ptr.as_ptr().map_addr(|at| at / block.align() * block.align());
                 // SAFETY: the block was allocated with this size and alignment and is owned by the list (ALLOC-2).
-                unsafe { dealloc(ptr.as_ptr(), block) };
+                unsafe { dealloc(first, block) };
             }
         }
         self.cached = 0;
