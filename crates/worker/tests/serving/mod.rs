@@ -7,8 +7,8 @@ pub mod proxy;
 pub mod whole;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Queue, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gt_engine::Reference;
@@ -16,7 +16,7 @@ use gt_ir::{Bytes, Failure, HostTensor, TensorId, TensorType, Window};
 use gt_net::protocol::{
     DataReply, DataRequest, FromWorker, ReadAnswer, StreamMessage, ToWorker, WorkerInfo, decode, encode,
 };
-use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Receiver};
+use gt_net::{Address, Connection, Io, Limits, Listener, NetError, RELAY_SILENCE, Receiver, Relay};
 use gt_plan::Outliner;
 use gt_worker::serve::{ServeConfig, ServedDevice, Service, SessionSettings};
 use gt_worker::{SessionConfig, WorkerConfig, WorkerHandle, WorkerStats};
@@ -90,6 +90,7 @@ pub struct FakeServer {
     listener: Option<Listener>,
     lines: Queue<Line>,
     accepted: Sender<Line>,
+    relay: Arc<OnceLock<Relay>>,
 }
 
 fn start_io() -> Io {
@@ -104,24 +105,34 @@ impl FakeServer {
     pub fn at(address: Address) -> FakeServer {
         let (accepted, lines) = channel();
         let io = start_io();
-        let mut server = FakeServer { io, address, listener: None, lines, accepted };
+        let mut server = FakeServer { io, address, listener: None, lines, accepted, relay: Arc::default() };
         server.listen();
         server
     }
 
     pub fn listen(&mut self) {
-        let accepted = self.accepted.clone();
+        let (accepted, relay) = (self.accepted.clone(), self.relay.clone());
         let accept = move |_: &gt_net::Peer| {
             let accepted = accepted.clone();
             let (messages, queue) = channel();
             let opened = move |connection: &Connection| {
                 let _ = accepted.send(Line { connection: connection.clone(), messages: queue });
             };
-            Some(Box::new(Keeper { messages, opened: Some(Box::new(opened)) }) as Box<dyn Receiver>)
+            let keeper = Box::new(Keeper { messages, opened: Some(Box::new(opened)) }) as Box<dyn Receiver>;
+            Some(match relay.get() {
+                Some(relay) => relay.receiver(keeper),
+                None => keeper,
+            })
         };
         let listener = self.io.listen(&self.address, None, Limits::default(), accept).unwrap();
         self.address = listener.address().clone();
         self.listener = Some(listener);
+    }
+
+    /// From now on whoever cannot reach a worker is passed on to this one.
+    pub fn pass_on_to(&self, worker: WorkerInfo) {
+        let relay = Relay::new(&self.io, RELAY_SILENCE, move |_, _, _| Ok(worker.clone()));
+        assert!(self.relay.set(relay).is_ok(), "it passes on already");
     }
 
     pub fn stop_listening(&mut self) {
