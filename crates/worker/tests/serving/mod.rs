@@ -282,14 +282,37 @@ impl FakeClient {
     /// Connects and attaches.
     pub fn attach(info: &WorkerInfo, session: u64) -> FakeClient {
         let client = FakeClient::connect(info);
-        client.ask(&DataRequest::Attach { session, secret: SECRET });
+        client.ask(&DataRequest::Attach { session, secret: SECRET, resume: None });
         client.wait_attached();
         client
     }
 
     pub fn wait_attached(&self) {
+        assert_eq!(self.attached(), []);
+    }
+
+    /// The worker lets it in, and says how much it has of the uploads that were named.
+    pub fn attached(&self) -> Vec<(TensorId, u64)> {
         let (head, _) = self.line.next();
-        assert_eq!(decode::<DataReply<'_>>(&head), Ok(DataReply::Attached {}));
+        match decode::<DataReply<'_>>(&head) {
+            Ok(DataReply::Attached { uploads }) => uploads,
+            other => panic!("expected to be let in, got {other:?}"),
+        }
+    }
+
+    /// The rest of an answer, of which so many bytes came before: its request, and what follows.
+    pub fn rest(&self) -> (u64, u64, Bytes) {
+        let (head, body) = self.line.next();
+        let (before, message) = match decode::<DataReply<'_>>(&head) {
+            Ok(DataReply::Rest { from, message }) => (from, message),
+            other => panic!("expected the rest of an answer, got {other:?}"),
+        };
+        match decode::<DataReply<'_>>(message) {
+            Ok(DataReply::Answer { request, answer: ReadAnswer::Value { bytes: None, .. } }) => {
+                (request, before, body.unwrap())
+            }
+            other => panic!("expected a value, got {other:?}"),
+        }
     }
 
     pub fn refusal(&self) -> String {
