@@ -43,20 +43,6 @@ class Train:
         self.gt.synchronize()
         return {"seconds": (clock() - begin) / count}
 
-    def waited(self, count):
-        """Seconds that a step would take at least if each of its instructions were waited for: as many round trips."""
-        instructions = lambda: sum(s["total_instructions"] for s in self.gt.debug.get_worker_stats().values())  # noqa: E731
-        before = instructions()
-        self.training.step()
-        self.gt.synchronize()
-        of_step = instructions() - before
-        x = self.gt.zeros(1)
-        begin = clock()
-        for _ in range(count):
-            x = x + 1
-            self.gt.synchronize()
-        return {"seconds": (clock() - begin) / count * of_step}
-
     def trips(self, count):
         """Round trips of one of so many steps."""
         before = trips(self.gt)

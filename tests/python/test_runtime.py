@@ -67,6 +67,7 @@ INVALID = [
     ("GT_NUM_THREADS", "0"),
     ("GT_MEMORY_LIMIT", "huge"),
     ("GT_VERBOSE", "loud"),
+    ("GT_BLOCKING", "always"),
     ("GT_DEBUG_CLIENT", "yes please"),
     ("GT_DEBUG_WORKER", "2x"),
     ("GT_INSTRUCTION_LOG", "/no/such/directory/gt.log"),

@@ -188,10 +188,10 @@ impl Session {
         let (put, news) = channel();
         let data =
             network.data(&self.home, &|| Box::new(Listen(put.clone())), PATIENCE, &|| false).context(who.clone())?;
-        data.send(&encode(&DataRequest::Attach { session: self.number, secret: &self.secret }))?;
+        data.send(&encode(&DataRequest::Attach { session: self.number, secret: &self.secret, resume: None }))?;
         let News::Head(head, _) = next(&news, PATIENCE, who)? else { bail!("{who} did not say hello") };
         match decode::<DataReply<'_>>(&head)? {
-            DataReply::Attached {} => {}
+            DataReply::Attached { .. } => {}
             DataReply::Refused { reason } => bail!("{who}: {reason}"),
             _ => bail!("{who} answered something else than it was asked"),
         }

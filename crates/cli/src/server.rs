@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::{Dispatcher, DispatcherConfig};
-use gt_net::{Address, Fingerprint, Identity, Io, Relay, ServerTls};
+use gt_net::{Address, Fingerprint, Identity, Io, RELAY_SILENCE, Relay, ServerTls};
 
 use crate::children::Children;
 use crate::ending::Ending;
@@ -105,8 +105,7 @@ pub(crate) fn run(args: ServerArgs, worker_command: &[OsString]) -> anyhow::Resu
     let tls = identity.as_ref().map(ServerTls::new).transpose()?;
     gt_net::remove_stale_sockets(&gt_net::runtime_directory()?);
     let finder = dispatcher.clone();
-    let silence = DispatcherConfig::default().idle_timeout;
-    let relay = Relay::new(&io, silence, move |peer, token, worker| finder.find_worker(peer, token, worker));
+    let relay = Relay::new(&io, RELAY_SILENCE, move |peer, token, worker| finder.find_worker(peer, token, worker));
     let door = |relay: Relay| move |receiver| relay.receiver(receiver);
     let tcp = dispatcher.listen_behind(&io, &address, tls, door(relay.clone()))?;
     let Address::Tcp { port, .. } = *tcp.address() else { bail!("{} is no port", tcp.address()) };

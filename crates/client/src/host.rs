@@ -96,8 +96,8 @@ impl Tensor {
     #[track_caller]
     pub fn from_lent(ty: TensorType, bytes: &[u8]) -> Result<Tensor> {
         let session = session()?;
-        // Smaller ones do not cut the window, so the payload could come long before it.
-        if bytes.len() < UPLOAD_CUT_BYTES || bytes.len() != ty.bytes() || !session.link.lends() {
+        // Smaller ones do not cut the window, so the payload could come long before it. One that is waited for must have it.
+        if bytes.len() < UPLOAD_CUT_BYTES || bytes.len() != ty.bytes() || session.waits || !session.link.lends() {
             return Tensor::from_bytes(ty, bytes.into());
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };

@@ -15,6 +15,8 @@
 //! LANE-3: neither lock is held while a `Value` is dropped, a session is started or Python runs.
 //! LANE-4: a window names all values from before that it uses, or none; a lane changes over between two windows. Only one that
 //! names them carries scopes.
+//! LANE-5: a session that `waits` waits for the windows that the stream cuts, with no lock held. What another thread cuts is not its
+//! failure to raise: the lane's own next cut does.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -27,7 +29,7 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::session::{self, blocking, interrupted, session, wait_error};
+use crate::session::{self, Session, blocking, interrupted, session, wait_error};
 use crate::signal;
 use crate::site;
 use crate::stretch::Stretches;
@@ -88,7 +90,7 @@ impl Drop for Mine {
     fn drop(&mut self) {
         // The thread ends: what it recorded is sent, and its number serves the next thread.
         if !session::is_forked() {
-            let _ = self.0.cut(Cut::Stream);
+            let _ = self.0.send(Cut::Stream);
             REGISTRY.lock().idle.push(self.0.number);
         }
     }
@@ -140,7 +142,8 @@ fn lane_of(id: TensorId) -> Option<Arc<Lane>> {
 /// Records one instruction and returns the id of its first output; the others follow it.
 ///
 /// # Errors
-/// When no session can be started, or a wait for credits was interrupted (the instruction is recorded all the same).
+/// When no session can be started, a wait for credits was interrupted, or what was waited for failed (the instruction is
+/// recorded all the same).
 #[inline]
 #[track_caller]
 pub(crate) fn record(
@@ -151,6 +154,10 @@ pub(crate) fn record(
     payload: Option<Bytes>,
 ) -> Result<TensorId> {
     let (id, sent) = recorded(op, ins, scalars, outs, payload)?;
+    if sent.is_err() {
+        // Nobody will have what it defines.
+        (0..outs as u64).for_each(|i| free(TensorId(id.0 + i), false));
+    }
     sent.map(|()| id)
 }
 
@@ -428,10 +435,21 @@ impl Lane {
         self.cut(Cut::Stream)
     }
 
+    /// Sends what was recorded, and waits for it if that is wanted (LANE-5).
     fn cut(&self, cut: Cut) -> Result<()> {
-        let Some(session) = session::running() else { return Ok(()) };
+        match self.send(cut)? {
+            Some(session) if session.waits && cut == Cut::Stream => {
+                blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what was recorded; the session it went to, if there was anything.
+    fn send(&self, cut: Cut) -> Result<Option<&'static Session>> {
+        let Some(session) = session::running() else { return Ok(None) };
         let _in_order = session::lock(&self.sending);
-        let Some(window) = self.take(cut) else { return Ok(()) };
+        let Some(window) = self.take(cut) else { return Ok(None) };
         if let Some(print) = session.debug {
             let what = if window.eager { "early" } else { "whole" };
             print(&format!(
@@ -446,7 +464,7 @@ impl Lane {
         } else {
             session.link.send(window, &interrupted)
         };
-        sent.map_err(wait_error)
+        sent.map(|()| Some(session)).map_err(wait_error)
     }
 
     /// `None` when the owner is sending at this moment.

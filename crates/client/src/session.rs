@@ -32,6 +32,9 @@ pub struct Session {
     pub batch_size: Option<usize>,
     /// How often a stretch between two reads must have repeated before its windows are joined; never, if there is none.
     pub join_after: Option<u64>,
+    /// Each window is waited for before its thread goes on, so that a failure is raised where it was recorded. The link raises
+    /// every failure then, not only those of skipped writes.
+    pub waits: bool,
     /// Prints what lanes do, when `GT_DEBUG_CLIENT` asks for it.
     pub debug: Option<fn(&str)>,
 }

@@ -44,7 +44,9 @@ fn group(n: usize) -> Vec<String> {
 /// One test at a time: signals belong to the process.
 fn alone(yaml: &str) -> MutexGuard<'static, ()> {
     let guard = ALONE.lock();
-    set_starter(|| Ok(Session { link: Box::new(Recording), batch_size: None, join_after: None, debug: None }));
+    set_starter(|| {
+        Ok(Session { link: Box::new(Recording), batch_size: None, join_after: None, waits: false, debug: None })
+    });
     signal::load_text(yaml, "test.yaml").unwrap();
     gt_client::cut().unwrap();
     SENT.lock().clear();

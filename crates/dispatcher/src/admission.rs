@@ -4,6 +4,7 @@
 //! ADMIT-2: until then a peer may send one small message (`Limits::before_authentication`), soon.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use gt_net::protocol::{FromServer, FromWorker, Refusal, ToServer, WorkerInfo, decode};
 use gt_net::{Connection, Limits, NetError};
@@ -90,18 +91,18 @@ impl Core {
         connection.set_limits(Limits {
             max_head_bytes: most,
             max_queued_bytes: CLIENT_QUEUE_BYTES,
-            ..self.limits(connection)
+            ..Self::limits(connection, self.config.idle_timeout)
         });
     }
 
     /// The same for a worker.
     pub(crate) fn admit_worker(&self, connection: &Connection) {
-        connection.set_limits(self.limits(connection));
+        connection.set_limits(Self::limits(connection, self.config.worker_silence));
     }
 
-    fn limits(&self, connection: &Connection) -> Limits {
+    fn limits(connection: &Connection, silence: Duration) -> Limits {
         // On one host a connection breaks when a process ends, and a stopped process is not a dead one.
-        let idle_timeout = (!connection.is_same_host()).then_some(self.config.idle_timeout);
+        let idle_timeout = (!connection.is_same_host()).then_some(silence);
         Limits { max_body_bytes: 0, idle_timeout, ..Limits::default() }
     }
 }

@@ -11,7 +11,7 @@ use gt_net::Secret;
 pub struct Leases {
     /// A client over a network.
     pub client: Duration,
-    /// A worker over a network.
+    /// A worker over a network, from when it was last heard.
     pub worker: Duration,
     /// Either on this host, where a connection breaks with its process only.
     pub same_host: Duration,
@@ -67,8 +67,11 @@ pub struct DispatcherConfig {
     pub credits_bytes: u64,
     /// How long somebody may be away.
     pub leases: Leases,
-    /// A connection over a network that is silent for so long is lost; it is asked to show itself before.
+    /// A client's connection over a network that is silent for so long is lost; it is asked to show itself before.
     pub idle_timeout: Duration,
+    /// The same for a worker's. Shorter than its lease: its I/O thread answers however busy the device is, and those who wait for a worker
+    /// that does not are to hear of it within five seconds.
+    pub worker_silence: Duration,
     /// Bytes that may wait on a worker's connection before sessions take turns (`forward.rs`).
     pub worker_queue_bytes: u64,
     /// Acks that tell no more than that a session is idle keep this distance.
@@ -90,6 +93,7 @@ impl Default for DispatcherConfig {
             credits_bytes: 256 << 20,
             leases: Leases::default(),
             idle_timeout: Duration::from_secs(10),
+            worker_silence: Duration::from_secs(2),
             worker_queue_bytes: 1 << 20,
             ack_interval: Duration::from_millis(5),
             log: Log::new(|_| {}),

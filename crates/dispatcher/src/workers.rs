@@ -1,6 +1,7 @@
 //! What workers say.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use gt_net::protocol::{FromServer, FromWorker, Refusal, ToWorker, WorkerInfo, decode};
 use gt_net::{Connection, NetError, Secret};
@@ -223,7 +224,9 @@ impl Core {
             self.lose_worker(index, &why.to_string());
             return;
         }
-        let until = self.clock.now() + lease;
+        // A line that breaks says so at once; of one that is silent it shows late.
+        let silent = if let NetError::Silent { silent } = why { *silent } else { Duration::ZERO };
+        let until = self.clock.now() + lease.saturating_sub(silent);
         worker.link = Link::Away { until, why: why.to_string() };
         self.config.log.line(format_args!("worker {}: away: {why}", worker.info.id));
         self.look_again(until);

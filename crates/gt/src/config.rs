@@ -48,6 +48,8 @@ pub struct Config {
     pub compile: Compile,
     /// `GT_CLIENT_BATCH_SIZE`.
     pub client_batch_size: Option<usize>,
+    /// `GT_BLOCKING`.
+    pub blocking: bool,
     /// `GT_WORKER_BATCH_SIZE`.
     pub worker_batch_size: Option<usize>,
     /// `GT_HOTPATH_THRESHOLD`.
@@ -85,7 +87,7 @@ pub struct Config {
 }
 
 /// The variables that belong to a session and travel with it to a server.
-const SESSION_VARIABLES: [&str; 7] = [
+const SESSION_VARIABLES: [&str; 8] = [
     "GT_COMPILE",
     "GT_AUTO_COMPILE",
     "GT_HOTPATH_THRESHOLD",
@@ -93,6 +95,7 @@ const SESSION_VARIABLES: [&str; 7] = [
     "GT_HOTPATH_MAX_EXPAND",
     "GT_WORKER_BATCH_SIZE",
     "GT_AUTO_SHARD",
+    "GT_BLOCKING",
 ];
 
 /// Those of them that are set in this process.
@@ -183,6 +186,7 @@ impl Config {
             backend,
             compile,
             client_batch_size: count(get, "GT_CLIENT_BATCH_SIZE")?,
+            blocking: flag(get, "GT_BLOCKING")?.unwrap_or(false),
             worker_batch_size: count(get, "GT_WORKER_BATCH_SIZE")?,
             hotpath_threshold: if never { u64::MAX } else { count(get, "GT_HOTPATH_THRESHOLD")?.unwrap_or(5) as u64 },
             threads: count(get, "GT_NUM_THREADS")?,
@@ -215,6 +219,7 @@ impl Config {
             },
             hotpath_threshold: self.hotpath_threshold,
             batch_limit: self.worker_batch_size,
+            raises_all: self.blocking,
             ..SessionConfig::default()
         }
     }
@@ -222,6 +227,8 @@ impl Config {
     /// After how many repeats the windows of a stretch are joined. `pays` says whether that is worth it here.
     pub(crate) fn join_after(&self, pays: bool) -> Option<u64> {
         match self.compile {
+            // What is waited for is sent early.
+            _ if self.blocking => None,
             Compile::Off => None,
             Compile::Always => Some(1),
             Compile::Auto => (pays && self.hotpath_threshold != u64::MAX).then_some(self.hotpath_threshold),
@@ -274,6 +281,7 @@ mod tests {
             ("GT_DEBUG_WORKER", "x"),
             ("GT_STRICT_CONFIG", "x"),
             ("GT_AUTO_SHARD", "2"),
+            ("GT_BLOCKING", "x"),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

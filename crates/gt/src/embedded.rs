@@ -106,6 +106,7 @@ pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
         link: Box::new(Embedded { session: handle.clone(), placement }),
         batch_size: config.client_batch_size,
         join_after,
+        waits: config.blocking,
         debug: config.client_debug(),
     };
     Ok((session, handle))

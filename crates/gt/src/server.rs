@@ -198,6 +198,7 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
         link: Box::new(remote.clone()),
         batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),
         join_after: config.join_after(joining_pays),
+        waits: config.blocking,
         debug: config.client_debug(),
     };
     Ok((session, Current::Remote(remote)))

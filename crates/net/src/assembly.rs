@@ -68,6 +68,13 @@ impl Assembly {
         Ok(())
     }
 
+    /// The head, and what has come of the body.
+    pub(crate) fn so_far(&self) -> (&[u8], &[u8]) {
+        let arrived = self.bytes.get(..self.filled).unwrap_or_default();
+        // SAFETY: `filled` counts the bytes written from the front.
+        (&self.head, unsafe { arrived.assume_init_ref() })
+    }
+
     /// Whether every byte has come.
     pub(crate) fn is_whole(&self) -> bool {
         self.filled == self.bytes.len()

@@ -114,20 +114,22 @@ impl Channel {
         Ok(())
     }
 
-    pub(crate) fn send_with_body(&self, head: &[u8], body: Bytes) -> Result<()> {
+    /// Sends what follows the first `from` bytes of a body; there are as many.
+    pub(crate) fn send_with_body(&self, head: &[u8], body: Bytes, from: usize) -> Result<()> {
         let mut out = self.out.lock();
-        out.check(head.len(), body.len() as u64)?;
-        if body.len() <= INLINE_BODY_BYTES
-            && let Some(stream) = out.open_body(head, body.len() as u64)
+        let rest = &body[from..];
+        out.check(head.len(), rest.len() as u64)?;
+        if rest.len() <= INLINE_BODY_BYTES
+            && let Some(stream) = out.open_body(head, rest.len() as u64)
         {
-            if !body.is_empty() {
-                out.put(Frame::Part { stream, bytes: &body });
+            if !rest.is_empty() {
+                out.put(Frame::Part { stream, bytes: rest });
             }
             out.end_body();
             self.flush_in_turn(&mut out);
             return Ok(());
         }
-        out.queue_body(head, body)?;
+        out.queue_body(head, body, from)?;
         drop(out);
         self.io.tell(Command::Look(self.token));
         Ok(())

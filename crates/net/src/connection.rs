@@ -36,8 +36,15 @@ impl Connection {
 
     /// Sends a head with a body. Never waits; the body is held until it has left.
     pub fn send_with_body(&self, head: &[u8], body: Bytes) -> Result<()> {
+        self.send_with_rest(head, body, 0)
+    }
+
+    /// As [`Connection::send_with_body`], but the body is what follows the first `from` bytes: the rest of one that was cut short.
+    pub fn send_with_rest(&self, head: &[u8], body: Bytes, from: usize) -> Result<()> {
+        let from = from.min(body.len());
         match &self.0 {
-            End::Socket(channel) => channel.send_with_body(head, body),
+            End::Socket(channel) => channel.send_with_body(head, body, from),
+            End::Pair(end) if from > 0 => end.send(head, Some(Bytes::from(&body[from..]))),
             End::Pair(end) => end.send(head, Some(body)),
         }
     }

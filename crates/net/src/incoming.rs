@@ -1,7 +1,7 @@
 //! What arrives on one connection: frames become messages. Only the I/O thread is here.
 //!
 //! IN-1: whatever the other side sends, nothing but its own connection ends.
-//! IN-2: a body is delivered whole or not at all.
+//! IN-2: a body is delivered whole; of one that is cut short the receiver is told at the end what has come.
 //! IN-3: a receiver that panics loses its connection, not the thread that serves all others.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -232,15 +232,15 @@ impl Incoming {
         deliver(&mut self.receiver, self.muted, |r| r.message(connection, &head, Some(body)))
     }
 
-    /// Who is to be told of the end.
-    pub(crate) fn take_receiver(&mut self) -> Option<Box<dyn Receiver>> {
-        self.receiver.take()
-    }
-
-    /// Tells the receiver that the connection is over.
-    pub(crate) fn tell_closed(receiver: Option<Box<dyn Receiver>>, connection: &Connection, why: &NetError) {
-        let mut receiver = receiver;
+    /// Tells the receiver, if it `is_told` at all, that the connection is over, and what has come of bodies that were on their way.
+    pub(crate) fn tell_closed(&mut self, is_told: bool, connection: &Connection, why: &NetError) {
+        let bodies = std::mem::take(&mut self.bodies);
+        let mut receiver = self.receiver.take().filter(|_| is_told);
         // A panic in here has nobody left to be told (IN-3).
+        for body in bodies.values() {
+            let (head, arrived) = body.so_far();
+            let _ = deliver(&mut receiver, false, |r| r.cut_short(connection, head, arrived));
+        }
         let _ = deliver(&mut receiver, false, |r| r.closed(connection, why));
     }
 

@@ -72,6 +72,6 @@ pub use pair::pair;
 pub use place::{host_id, process_socket, remove_stale_sockets, runtime_directory, server_socket};
 pub use reach::{Reach, Way};
 pub use receiver::{Peer, Receiver};
-pub use relay::Relay;
+pub use relay::{RELAY_SILENCE, Relay};
 pub use sequence::{Arrival, Inbox, Outbox};
 pub use tls::{ClientTls, Fingerprint, Identity, ServerTls};

@@ -75,8 +75,8 @@ pub(crate) struct Outgoing {
     pub(crate) shares: VecDeque<(u64, OwnedFd)>,
     /// Bodies that have begun, in turns.
     pub(crate) bodies: VecDeque<QueuedBody>,
-    /// Bodies that will begin when others have ended.
-    unopened: VecDeque<(Vec<u8>, Bytes)>,
+    /// Bodies that will begin when others have ended, and how much of each is not sent.
+    unopened: VecDeque<(Vec<u8>, Bytes, usize)>,
     body_bytes: u64,
     open_bodies: usize,
     next_stream: u32,
@@ -189,28 +189,28 @@ impl Outgoing {
     pub(crate) fn end_body(&mut self) {
         self.open_bodies -= 1;
         while self.open_bodies < MAX_OPEN_BODIES
-            && let Some((head, bytes)) = self.unopened.pop_front()
+            && let Some((head, bytes, from)) = self.unopened.pop_front()
         {
-            self.begin(&head, bytes);
+            self.begin(&head, bytes, from);
         }
     }
 
-    fn begin(&mut self, head: &[u8], bytes: Bytes) {
-        if let Some(stream) = self.open_body(head, bytes.len() as u64) {
-            self.bodies.push_back(QueuedBody { stream, bytes, sent: 0 });
+    fn begin(&mut self, head: &[u8], bytes: Bytes, from: usize) {
+        if let Some(stream) = self.open_body(head, (bytes.len() - from) as u64) {
+            self.bodies.push_back(QueuedBody { stream, bytes, sent: from });
         }
     }
 
-    /// Queues a body that takes turns.
-    pub(crate) fn queue_body(&mut self, head: &[u8], bytes: Bytes) -> Result<(), NetError> {
-        let waiting = self.body_bytes;
-        if waiting > 0 && waiting.saturating_add(bytes.len() as u64) > self.limits.max_queued_body_bytes {
+    /// Queues what follows the first `from` bytes of a body: it takes turns.
+    pub(crate) fn queue_body(&mut self, head: &[u8], bytes: Bytes, from: usize) -> Result<(), NetError> {
+        let (waiting, len) = (self.body_bytes, (bytes.len() - from) as u64);
+        if waiting > 0 && waiting.saturating_add(len) > self.limits.max_queued_body_bytes {
             return Err(NetError::Full { queued_bytes: self.queued_bytes() });
         }
-        self.body_bytes += bytes.len() as u64;
+        self.body_bytes += len;
         match self.open_bodies < MAX_OPEN_BODIES {
-            true => self.begin(head, bytes),
-            false => self.unopened.push_back((head.to_vec(), bytes)),
+            true => self.begin(head, bytes, from),
+            false => self.unopened.push_back((head.to_vec(), bytes, from)),
         }
         Ok(())
     }

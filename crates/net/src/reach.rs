@@ -202,6 +202,12 @@ impl Receiver for Waiting {
         self.receiver.ponged(from, rtt);
     }
 
+    fn cut_short(&mut self, from: &Connection, head: &[u8], arrived: &[u8]) {
+        if self.relayed {
+            self.receiver.cut_short(from, head, arrived);
+        }
+    }
+
     fn closed(&mut self, from: &Connection, why: &NetError) {
         if self.relayed {
             self.receiver.closed(from, why);

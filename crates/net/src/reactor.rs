@@ -20,7 +20,6 @@ use mio::{Events, Interest, Poll};
 use crate::NetError;
 use crate::entry::{Entry, Phase};
 use crate::flush::Flow;
-use crate::incoming::Incoming;
 use crate::io::{Command, IoShared, WAKE};
 use crate::listener::Accepting;
 use crate::outgoing::State;
@@ -199,9 +198,8 @@ impl Reactor {
         entry.channel.lock().fail(why.clone(), (!gone && !foreign).then_some(&reason));
         entry.channel.notify();
         if first {
-            let receiver = entry.incoming.take_receiver();
-            let told = entry.accepted || entry.incoming.opened;
-            Incoming::tell_closed(receiver.filter(|_| told), &entry.connection, &why);
+            let is_told = entry.accepted || entry.incoming.opened;
+            entry.incoming.tell_closed(is_told, &entry.connection, &why);
         }
         if gone || !first {
             self.remove(token);

@@ -12,7 +12,8 @@ use crate::{Connection, NetError};
 /// RECEIVE-1: messages without a body come in the order in which they were sent.
 /// RECEIVE-2: a message with a body comes when its last byte has: later messages may overtake it. What belongs together is
 ///            matched by keys in the heads.
-/// RECEIVE-3: `closed` comes once, and nothing after it.
+/// RECEIVE-3: `closed` comes once, and nothing after it. Just before it, `cut_short` tells of each body that was on its way: what has
+///            come of it need not come again.
 pub trait Receiver: Send {
     /// Both sides have introduced themselves; comes before any message.
     fn opened(&mut self, connection: &Connection) {
@@ -25,6 +26,11 @@ pub trait Receiver: Send {
     /// The other side has answered a [`Connection::ping`], which took so long.
     fn ponged(&mut self, from: &Connection, rtt: Duration) {
         let _ = (from, rtt);
+    }
+
+    /// The connection ends before the message was whole: its head, and what has come of its body from the front. Both are lent.
+    fn cut_short(&mut self, from: &Connection, head: &[u8], arrived: &[u8]) {
+        let _ = (from, head, arrived);
     }
 
     /// The connection is over. For an accepted one this comes also when it never opened.

@@ -9,6 +9,8 @@
 //!          that much, and one head more, for each direction.
 //! RELAY-3: neither end takes the other for a process of its host: what lies between them may be a network.
 //! RELAY-4: both connections end together; what was passed on still leaves.
+//! RELAY-5: over a network, a side that shows nothing of itself for [`RELAY_SILENCE`] is lost. Pings end at the relay, so the other side cannot
+//!          notice it by itself; that is less than who needs a worker looks for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -32,6 +34,8 @@ const MOST_OPEN: usize = 1024;
 const MOST_CONNECTING: usize = 64;
 /// How long a worker may take to answer. Whoever asks waits for this, and has a deadline of its own.
 const ATTEMPT: Duration = Duration::from_secs(2);
+/// How long one side over a network may be silent before a relay takes it for lost. I/O threads answer pings, so a busy process is not silent.
+pub const RELAY_SILENCE: Duration = Duration::from_secs(2);
 
 impl Channel {
     /// Whether what arrives here goes on, and to whom while that is there.

@@ -10,6 +10,7 @@ fn the_wire_is_the_recorded_one() {
         Pin::SCHEMA,
         WorkerInfo::SCHEMA,
         Peer::SCHEMA,
+        Resumption::SCHEMA,
         Refusal::SCHEMA,
         ToServer::SCHEMA,
         FromServer::SCHEMA,

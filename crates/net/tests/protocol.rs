@@ -128,9 +128,15 @@ fn stream() -> Vec<StreamMessage<'static>> {
 }
 
 fn data_requests() -> Vec<DataRequest<'static>> {
+    let resumption = Resumption {
+        requests: 9,
+        awaited: vec![(3, 0), (7, 1 << 33)],
+        uploads: vec![TensorId(4), TensorId::new(2, 9)],
+    };
     let transfer = |value, bytes| DataRequest::Transfer { number: 1 << 40, id: TensorId(9), value, bytes };
     vec![
-        DataRequest::Attach { session: 1, secret: b"s" },
+        DataRequest::Attach { session: 1, secret: b"s", resume: None },
+        DataRequest::Attach { session: 1, secret: b"s", resume: Some(resumption) },
         DataRequest::Upload { id: TensorId::new(3, 4) },
         DataRequest::AttachPeer { session: 1, secret: b"s", from: 2, epoch: 300 },
         transfer(Ok(TensorType::new(DType::I64, &[2, 0, 3])), Some(b"")),
@@ -138,13 +144,16 @@ fn data_requests() -> Vec<DataRequest<'static>> {
         transfer(Err(failure()), None),
         DataRequest::Echo { request: 1 },
         DataRequest::RecorderAt { core: 3 },
+        DataRequest::Rest { from: 1 << 33, message: b"upload" },
+        DataRequest::Got { request: 300 },
     ]
 }
 
 fn data_replies() -> Vec<DataReply<'static>> {
     let answer = |answer| DataReply::Answer { request: 300, answer };
     vec![
-        DataReply::Attached {},
+        DataReply::Attached { uploads: vec![] },
+        DataReply::Attached { uploads: vec![(TensorId(4), 300), (TensorId::new(2, 9), WHOLE)] },
         DataReply::Refused { reason: "who?".into() },
         answer(ReadAnswer::Value { ty: TensorType::new(DType::Bool, &[1]), bytes: Some(b"\x01") }),
         answer(ReadAnswer::Value { ty: TensorType::new(DType::F64, &[9]), bytes: None }),
@@ -155,6 +164,7 @@ fn data_replies() -> Vec<DataReply<'static>> {
         answer(ReadAnswer::Batch { types: vec![], note: None }),
         DataReply::Echo { request: 1 },
         DataReply::Taken { transfers: 300 },
+        DataReply::Rest { from: 1 << 33, message: b"answer" },
         DataReply::OutOfReach { number: 3, epoch: 4, reason: "nobody answers".into() },
     ]
 }

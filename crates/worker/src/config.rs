@@ -65,6 +65,8 @@ pub struct SessionConfig {
     pub credits_bytes: usize,
     /// The most instructions of one plan; longer windows are split.
     pub batch_limit: Option<usize>,
+    /// Every failure is kept for the next wait, not only those of skipped writes: for who waits after each window.
+    pub raises_all: bool,
     /// The most bytes its values and running plans may take; what would go over it fails. Without one, its memory is
     /// not counted apart from the worker's.
     pub memory_limit_bytes: Option<u64>,
@@ -84,6 +86,7 @@ impl Default for SessionConfig {
             credits_instrs: 65_536,
             credits_bytes: 256 << 20,
             batch_limit: None,
+            raises_all: false,
             memory_limit_bytes: None,
             site_names: None,
             lost: None,

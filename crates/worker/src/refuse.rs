@@ -50,7 +50,7 @@ pub(crate) fn poison_instr<B: Buffer>(session: &Arc<Session<B>>, instr: &Instr, 
         _ => None,
     };
     let olds: Vec<Option<Entry<B>>> = (0..instr.outs.len()).map(old).collect();
-    if olds.iter().any(Option::is_some) {
+    if olds.iter().any(Option::is_some) || session.config.raises_all {
         session.table.skipped(failure.clone());
     }
     for (&id, old) in instr.outs.iter().zip(olds) {

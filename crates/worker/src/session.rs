@@ -108,6 +108,9 @@ impl<B: Buffer> Session<B> {
         if let Some(journal) = &self.journal {
             journal.error(failure);
         }
+        if self.config.raises_all {
+            self.table.skipped(Arc::new(failure.clone()));
+        }
     }
 
     fn answer(self: &Arc<Self>, answer: Answer<B>) {

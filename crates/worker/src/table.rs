@@ -35,7 +35,7 @@ pub(crate) struct Entry<B> {
 pub(crate) struct TableState<B> {
     entries: IdMap<Entry<B>>,
     pub(crate) done: u64,
-    /// Writes that were skipped and not yet reported.
+    /// Writes that were skipped and not yet reported; of a session that raises all, other failures too.
     skipped: Vec<Arc<Failure>>,
     /// Failures that a read raised, each with the number of messages sent before that read.
     raised: Vec<(Arc<Failure>, u64)>,

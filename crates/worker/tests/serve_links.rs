@@ -3,11 +3,12 @@
 mod serving;
 mod support;
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use gt_ir::{TensorId, Window};
 use gt_net::protocol::{DataRequest, Refusal, StreamMessage, ToWorker, encode};
-use gt_net::{Address, ClientTls, Secret};
+use gt_net::{Address, ClientTls, Frame, Secret};
 use gt_worker::serve::{ServeError, Service};
 use serving::*;
 use support::*;
@@ -152,14 +153,14 @@ fn a_client_without_the_secret_gets_nothing() {
             client.line.wait_closed();
             reason
         };
-        assert!(refused(&[DataRequest::Attach { session: 1, secret: b"no" }]).contains("secret"));
-        assert!(refused(&[DataRequest::Attach { session: 1, secret: &SECRET[1..] }]).contains("secret"));
+        assert!(refused(&[DataRequest::Attach { session: 1, secret: b"no", resume: None }]).contains("secret"));
+        assert!(refused(&[DataRequest::Attach { session: 1, secret: &SECRET[1..], resume: None }]).contains("secret"));
         assert!(
             refused(&[DataRequest::AttachPeer { session: 1, secret: b"no", from: 0, epoch: 0 }]).contains("secret")
         );
         assert!(refused(&[DataRequest::Upload { id: TensorId(1) }]).contains("first message"));
         assert!(refused(&[DataRequest::Echo { request: 1 }]).contains("first message"));
-        let attach = || DataRequest::Attach { session: 1, secret: SECRET };
+        let attach = || DataRequest::Attach { session: 1, secret: SECRET, resume: None };
         let client = FakeClient::connect(stage.service.info());
         client.ask(&attach());
         client.wait_attached();
@@ -177,8 +178,8 @@ fn a_client_may_come_before_the_server_has_told_of_its_session() {
     within_time(|| {
         let stage = Stage::new();
         let (early, wrong) = (FakeClient::connect(stage.service.info()), FakeClient::connect(stage.service.info()));
-        early.ask(&DataRequest::Attach { session: 3, secret: SECRET });
-        wrong.ask(&DataRequest::Attach { session: 3, secret: b"something else" });
+        early.ask(&DataRequest::Attach { session: 3, secret: SECRET, resume: None });
+        wrong.ask(&DataRequest::Attach { session: 3, secret: b"something else", resume: None });
         assert!(early.line.is_silent() && wrong.line.is_silent());
         stage.control.open(3);
         early.wait_attached();
@@ -318,7 +319,7 @@ fn clients_elsewhere_come_by_tls() {
         stage.control.open(1);
         let tls = ClientTls::pinned(fingerprint).unwrap();
         let client = FakeClient::connect_to(&info.tcp.as_ref().unwrap().parse().unwrap(), Some(&tls));
-        client.ask(&DataRequest::Attach { session: 1, secret: SECRET });
+        client.ask(&DataRequest::Attach { session: 1, secret: SECRET, resume: None });
         client.wait_attached();
         stage.control.send(1, 0, &fill(1, 6));
         stage.control.read(1, 1, 1, 1);
@@ -338,7 +339,7 @@ fn answers_that_a_network_may_have_lost_come_again() {
         let address = stage.service.info().tcp.as_ref().unwrap().parse().unwrap();
         let attach = || {
             let client = FakeClient::connect_to(&address, None);
-            client.ask(&DataRequest::Attach { session: 1, secret: SECRET });
+            client.ask(&DataRequest::Attach { session: 1, secret: SECRET, resume: None });
             client.wait_attached();
             client
         };
@@ -362,6 +363,36 @@ fn answers_that_a_network_may_have_lost_come_again() {
         assert!(matches!(&answers[2], (12, Answer::Failed(failure)) if failure.message.contains("read it again")));
         stage.control.read(1, 5, 13, 2);
         assert_eq!(client.floats(13), [6.0, 6.0]);
+    });
+}
+
+#[test]
+fn a_client_that_did_not_read_its_echoes_filled_the_worker() {
+    within_time(|| {
+        let stage = Stage::with(reference_worker(), |config| config.listen_host = Some("127.0.0.1".to_string()));
+        stage.control.open(1);
+        wait_until(|| stage.service.sessions() == [1]);
+        let mut raw = std::net::TcpStream::connect(stage.service.info().tcp.as_ref().unwrap()).unwrap();
+        raw.set_write_timeout(Some(PATIENCE)).unwrap();
+        raw.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut bytes = Vec::new();
+        Frame::Greeting { features: 0 }.encode(&mut bytes);
+        Frame::Allow { head: 1000, body: 1 << 30 }.encode(&mut bytes);
+        Frame::Head(&encode(&DataRequest::Attach { session: 1, secret: SECRET, resume: None })).encode(&mut bytes);
+        let echo = encode(&DataRequest::Echo { request: 1 });
+        let mut round = Vec::new();
+        Frame::Open { stream: 0, len: 1 << 16, head: &echo }.encode(&mut round);
+        Frame::Part { stream: 0, bytes: &[7; 1 << 16] }.encode(&mut round);
+        // The connection may be over before all of it is said.
+        let _ = raw.write_all(&bytes).and_then(|()| (0..2000).try_for_each(|_| raw.write_all(&round)));
+        let mut held_bytes = 0;
+        let mut scratch = vec![0; 1 << 20];
+        while let Ok(read @ 1..) = raw.read(&mut scratch) {
+            held_bytes += read;
+        }
+        assert!(held_bytes < 64 << 20, "{held_bytes} bytes were kept for it");
+        let client = stage.attach(1);
+        assert_eq!(*client.echo(4, vec![1, 2].into()), [1, 2], "others go on");
     });
 }
 

@@ -131,3 +131,31 @@ fn a_line_that_falls_silent_is_told_soon() {
         assert!(proxies[0].connections() > 1, "it was tried again");
     });
 }
+
+/// The relay answers for itself, so nobody noticed for ten seconds.
+#[test]
+fn a_worker_behind_a_relay_that_falls_silent_is_told_soon() {
+    within_time(|| {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut proxies = Vec::new();
+        let mut pair = Pair::introduced(|ports| {
+            proxies.push(Proxy::faithful(ports[1]));
+            Known::AtPorts([ports[0], nobody])
+        });
+        let mut beyond = pair.stages[1].service.info().clone();
+        (beyond.unix, beyond.tcp) = (None, Some(format!("127.0.0.1:{}", proxies[0].port)));
+        pair.stages[0].server.pass_on_to(beyond);
+        move_one(&mut pair);
+        pair.read(1, 1, 2);
+        assert_eq!(pair.clients[1].floats(1), [4.0, 4.0]);
+        proxies[0].fall_silent();
+        let began = Instant::now();
+        let mut steps = run(&["%11 = fill() dtype=f32 shape=[2] $ 5.0"], 0);
+        steps.push(carry(11, 12, floats_type(2), 0, 1));
+        pair.placed(0, &placed(steps, &[]));
+        let (number, _, reason) = pair.clients[0].out_of_reach();
+        assert_eq!(number, 1);
+        assert!(began.elapsed() < SOON, "{:?}: {reason}", began.elapsed());
+        assert!(proxies[0].connections() > 1, "it was tried again");
+    });
+}

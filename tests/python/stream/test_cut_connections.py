@@ -51,6 +51,35 @@ def test_losses_and_losses_of_acks_do_not_end_a_session_that_only_writes(cluster
         assert proxy.cuts > 3, "the line hardly broke"
 
 
+LARGE = """
+    import gt, numpy as np
+    array = np.random.default_rng(3).integers(0, 256, 64 << 20, dtype=np.uint8)
+    x = gt.from_numpy(array)
+    gt.synchronize()
+    print("uploaded", flush=True)
+    assert (x.numpy() == array).all()
+    (stats,) = gt.debug.get_worker_stats().values()
+    print("read", stats["bytes_in"])
+"""
+
+
+def test_large_values_over_a_line_that_kept_breaking_began_anew_each_time(cluster: Cluster):
+    """No connection lives long enough for a twentieth of them, either way."""
+    server = cluster.server()
+    listen = ("--listen", "127.0.0.1", "--advertise", "127.0.0.2")
+    worker = cluster.worker(server.port, "--threads", 1, *listen)
+    cluster.wait_for_workers(server, 1)
+    for path in (cluster.directory / "gt").glob("worker-*.sock"):
+        path.unlink()
+    port = worker.listens_at()
+    with CuttingProxy(port, seed=1, least=1 << 20, most=3 << 20, at=("127.0.0.2", port)) as proxy:
+        uploaded, read = cluster.run(LARGE, server.address, within=60).splitlines()
+        assert uploaded == "uploaded"
+        # Whatever came twice was taken once.
+        assert int(read.split()[1]) == 64 << 20
+        assert proxy.cuts > 40, "the line hardly broke"
+
+
 @pytest.mark.heavy
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(10, 16))

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 MAGIC = b"\x93GT\r\n\x1a\n\0"
-VERSION = 4
+VERSION = 5
 HEAD, OPEN, PART, SHARE, FILLED, PING, ALLOW = 1, 2, 3, 5, 6, 8, 10
 
 

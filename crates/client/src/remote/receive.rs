@@ -1,4 +1,4 @@
-//! What arrives, on the I/O thread: it takes the state's lock for a moment, and never sends.
+//! What arrives, on the I/O thread: it takes the state's lock for a moment, and sends nothing that could wait.
 //!
 //! RECEIVE-1: a thread is woken only by what it waits for. Acks and answers come with every step, and a thread that is woken
 //!            for nothing takes its core from the worker.
@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor};
-use gt_net::protocol::{DataReply, FromServer, ReadAnswer, decode};
+use gt_net::protocol::{DataReply, DataRequest, FromServer, ReadAnswer, decode, encode};
 use gt_net::{Connection, NetError, Receiver};
 
 use super::state::{Answer, OutOfReach};
@@ -115,61 +115,99 @@ impl Receiver for FromControl {
     }
 }
 
+impl FromData {
+    /// An answer, with its body where it has one.
+    fn answered(shared: &Shared, request: u64, answer: ReadAnswer<'_>, body: Option<Vec<u8>>) {
+        let mut state = shared.state.lock();
+        let answer = match answer {
+            ReadAnswer::Value { ty, bytes } => {
+                let bytes = bytes.map(<[u8]>::to_vec).or(body).unwrap_or_default();
+                match bytes.len() == ty.bytes() {
+                    true => Answer::Value(HostTensor { ty, bytes }),
+                    false => Answer::Failed(Failure::new(
+                        FailureKind::Internal,
+                        format!("the worker sent {} bytes for a {ty}", bytes.len()),
+                    )),
+                }
+            }
+            ReadAnswer::Failed { mut failure } => {
+                // The worker knows that a value was lost; the lines that made it are known here.
+                if failure.kind == FailureKind::WorkerLost
+                    && let Some(told) = state.live.last_loss()
+                {
+                    failure.message.clone_from(&told.message);
+                }
+                Answer::Failed(failure)
+            }
+            ReadAnswer::Done {} => Answer::Done,
+            ReadAnswer::Stats { json } => Answer::Stats(json),
+            ReadAnswer::Batch { types, note } => {
+                Answer::Batch { types, note: note.map(<[u8]>::to_vec).or(body).unwrap_or_default() }
+            }
+        };
+        // Batches are announced ahead: mostly nobody waits for one (RECEIVE-1).
+        let is_awaited = state.batch_waiters > 0 || !matches!(answer, Answer::Batch { .. });
+        state.answer(request, answer);
+        drop(state);
+        if is_awaited {
+            shared.changed.notify_all();
+        }
+    }
+
+    /// The body of an answer has come: over a network the worker keeps it until it hears so.
+    fn got(from: &Connection, request: u64) {
+        if !from.is_same_host() {
+            let _ = from.send(&encode(&DataRequest::Got { request }));
+        }
+    }
+
+    /// The rest of an answer whose beginning came by another connection.
+    fn rest(shared: &Shared, from: &Connection, before: u64, message: &[u8], rest: &[u8]) {
+        let Ok(DataReply::Answer { request, answer }) = decode(message) else { return from.close() };
+        let mut state = shared.state.lock();
+        let whole = state.complete_part(request, before, rest);
+        let is_awaited = state.is_awaited(request);
+        drop(state);
+        match whole {
+            Some(whole) => Self::answered(shared, request, answer, Some(whole)),
+            // The next connection brings all of it.
+            None if is_awaited => return from.close(),
+            None => {}
+        }
+        Self::got(from, request);
+    }
+}
+
 impl Receiver for FromData {
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
         let Some(shared) = self.shared.upgrade() else { return from.close() };
-        let mut state = shared.state.lock();
-        let is_home = state.home.as_ref().is_some_and(|home| home.id == self.worker);
-        match decode::<DataReply<'_>>(head) {
+        let reply = decode::<DataReply<'_>>(head);
+        match reply {
             Ok(DataReply::Answer { request, answer }) => {
-                let answer = match answer {
-                    ReadAnswer::Value { ty, bytes } => {
-                        let bytes = match (bytes, body) {
-                            (Some(bytes), _) => bytes.to_vec(),
-                            (None, Some(body)) => body.to_vec(),
-                            (None, None) => Vec::new(),
-                        };
-                        match bytes.len() == ty.bytes() {
-                            true => Answer::Value(HostTensor { ty, bytes }),
-                            false => Answer::Failed(Failure::new(
-                                FailureKind::Internal,
-                                format!("the worker sent {} bytes for a {ty}", bytes.len()),
-                            )),
-                        }
-                    }
-                    ReadAnswer::Failed { mut failure } => {
-                        // The worker knows that a value was lost; the lines that made it are known here.
-                        if failure.kind == FailureKind::WorkerLost
-                            && let Some(told) = state.live.last_loss()
-                        {
-                            failure.message.clone_from(&told.message);
-                        }
-                        Answer::Failed(failure)
-                    }
-                    ReadAnswer::Done {} => Answer::Done,
-                    ReadAnswer::Stats { json } => Answer::Stats(json),
-                    ReadAnswer::Batch { types, note } => {
-                        let note = note.map_or_else(|| body.as_deref().unwrap_or_default().to_vec(), <[u8]>::to_vec);
-                        Answer::Batch { types, note }
-                    }
-                };
-                // Batches are announced ahead: mostly nobody waits for one (RECEIVE-1).
-                let is_awaited = state.batch_waiters > 0 || !matches!(answer, Answer::Batch { .. });
-                state.answer(request, answer);
-                drop(state);
-                if is_awaited {
-                    shared.changed.notify_all();
+                let has_body = body.is_some();
+                Self::answered(&shared, request, answer, body.map(|body| body.to_vec()));
+                if has_body {
+                    Self::got(from, request);
                 }
                 return;
             }
+            Ok(DataReply::Rest { from: before, message }) => {
+                return Self::rest(&shared, from, before, message, body.as_deref().unwrap_or_default());
+            }
+            _ => {}
+        }
+        let mut state = shared.state.lock();
+        let is_home = state.home.as_ref().is_some_and(|home| home.id == self.worker);
+        match reply {
             // The session has moved since it asked.
-            Ok(DataReply::Attached {} | DataReply::Refused { .. }) if !is_home => from.close(),
-            Ok(DataReply::Attached {}) => {
+            Ok(DataReply::Attached { .. } | DataReply::Refused { .. }) if !is_home => from.close(),
+            Ok(DataReply::Attached { uploads }) => {
                 state.data = Some(from.clone());
                 shared.recorder.forget();
                 // What was on its way when the last connection broke goes out again; a worker that has it drops it.
                 state.attach = false;
                 state.resend_uploads = true;
+                state.uploads_there = uploads.into_iter().collect();
                 state.refused_since = None;
                 state.unreached_since = None;
             }
@@ -185,12 +223,26 @@ impl Receiver for FromData {
                 state.out_of_reach.push(OutOfReach { number, epoch, reason });
                 state.news = true;
             }
-            // Acks of values are for workers.
-            Ok(DataReply::Taken { .. }) | Err(_) => from.close(),
+            // Acks of values are for workers; the others were seen to above.
+            Ok(DataReply::Taken { .. } | DataReply::Answer { .. } | DataReply::Rest { .. }) | Err(_) => from.close(),
         }
         drop(state);
         shared.changed.notify_all();
         shared.upkeep.notify_one();
+    }
+
+    fn cut_short(&mut self, _: &Connection, head: &[u8], arrived: &[u8]) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let (before, message) = match decode::<DataReply<'_>>(head) {
+            Ok(DataReply::Rest { from, message }) => (from, message),
+            _ => (0, head),
+        };
+        let mut state = shared.state.lock();
+        // What a lost worker has begun, another one does not go on with.
+        let is_home = state.home.as_ref().is_some_and(|home| home.id == self.worker);
+        if let (true, Ok(DataReply::Answer { request, .. })) = (is_home, decode(message)) {
+            state.keep_part(request, before, arrived);
+        }
     }
 
     fn closed(&mut self, from: &Connection, _: &NetError) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId, TensorType};
-use gt_net::protocol::{ToServer, WorkerInfo, encode};
+use gt_net::protocol::{Resumption, ToServer, WorkerInfo, encode};
 use gt_net::{Connection, Outbox};
 
 use super::live::Live;
@@ -13,6 +13,9 @@ use crate::link::WaitError;
 
 /// Messages kept for a server that may ask for them again. Credits bound what is unexecuted; this bounds what is unacked.
 const OUTBOX_BYTES: usize = 256 << 20;
+
+/// What is said of the past when the worker is attached again: no more of each, as a stranger's message is short.
+const MOST_RESUMED: usize = 1024;
 
 /// What a request was answered with.
 pub(super) enum Answer {
@@ -65,6 +68,8 @@ pub(super) struct State {
     credits: (u64, u64),
     pub executed: u64,
     answers: HashMap<u64, Option<Answer>>,
+    /// What has come of the bodies of answers whose connection broke meanwhile. They are awaited, all of them.
+    parts: HashMap<u64, Vec<u8>>,
     requests: u64,
     ended: Option<Failure>,
     pub live: Live,
@@ -78,6 +83,8 @@ pub(super) struct State {
     pub attach: bool,
     /// The data connection is a new one.
     pub resend_uploads: bool,
+    /// How many bytes the worker said it has of uploads, when it was attached.
+    pub uploads_there: HashMap<TensorId, u64>,
     /// Since when the worker refuses the session.
     pub refused_since: Option<Instant>,
     /// Since when the worker cannot be reached.
@@ -117,12 +124,14 @@ impl State {
             credits: (1, 1),
             executed: 0,
             answers: HashMap::new(),
+            parts: HashMap::new(),
             requests: 0,
             ended: None,
             live: Live::default(),
             uploads: Vec::new(),
             wanted_templates: Vec::new(),
             resend_uploads: false,
+            uploads_there: HashMap::new(),
             refused_since: None,
             unreached_since: None,
             knocking: None,
@@ -251,6 +260,49 @@ impl State {
 
     pub fn forget_answer(&mut self, request: u64) {
         self.answers.remove(&request);
+        self.parts.remove(&request);
+    }
+
+    /// Whether somebody waits for an answer that has not come.
+    pub fn is_awaited(&self, request: u64) -> bool {
+        matches!(self.answers.get(&request), Some(None))
+    }
+
+    /// The body of an answer was cut short: `before` bytes of it had come earlier, and these. What nobody waits for is not kept.
+    pub fn keep_part(&mut self, request: u64, before: u64, arrived: &[u8]) {
+        let had = self.parts.get(&request).map_or(0, Vec::len);
+        let is_awaited = self.is_awaited(request);
+        let Some(before) = usize::try_from(before).ok().filter(|&before| is_awaited && before <= had) else { return };
+        if before + arrived.len() > had {
+            let part = self.parts.entry(request).or_default();
+            part.truncate(before);
+            part.extend_from_slice(arrived);
+        }
+    }
+
+    /// The rest of a body has come: all of it, or nothing when what came before is not here.
+    pub fn complete_part(&mut self, request: u64, before: u64, rest: &[u8]) -> Option<Vec<u8>> {
+        let mut whole = self.parts.remove(&request)?;
+        let before = usize::try_from(before).ok().filter(|&before| before <= whole.len())?;
+        whole.truncate(before);
+        whole.extend_from_slice(rest);
+        Some(whole)
+    }
+
+    /// What a worker is told that is attached again.
+    pub fn resumption(&self) -> Resumption {
+        let is_awaited = |(request, answer): (&u64, &Option<Answer>)| answer.is_none().then_some(*request);
+        let mut awaited: Vec<u64> = self.answers.iter().filter_map(is_awaited).collect();
+        awaited.sort_unstable();
+        // Of those that are not named, the worker sends everything again.
+        let requests = awaited.get(MOST_RESUMED).copied().unwrap_or(self.requests + 1);
+        awaited.truncate(MOST_RESUMED);
+        let has = |request| (request, self.parts.get(&request).map_or(0, |part| part.len() as u64));
+        Resumption {
+            requests,
+            awaited: awaited.into_iter().map(has).collect(),
+            uploads: self.uploads.iter().take(MOST_RESUMED).map(|(_, id, _)| *id).collect(),
+        }
     }
 
     /// A worker is gone: what it held is lost, and so are the answers it owed.
@@ -263,6 +315,7 @@ impl State {
         for answer in self.answers.values_mut().filter(|a| a.is_none()) {
             *answer = Some(Answer::Failed(failure.clone()));
         }
+        self.parts.clear();
         // The server acks what went with the worker. What it had not received by then runs at the next home: it keeps what it
         // takes of the credits, and its payloads have to be sent there.
         self.workers.retain(|w| w.id != worker);
@@ -291,6 +344,33 @@ mod tests {
         state.ack(10, 4).unwrap();
         assert_eq!(kept(&state), [4, 5, 6, 7, 8, 9]);
         assert!(!state.is_dry());
+    }
+
+    #[test]
+    fn a_large_answer_over_a_line_that_kept_breaking_began_anew_each_time() {
+        let mut state = State::new();
+        let (small, large, later) = (state.expect_answer(), state.expect_answer(), state.expect_answer());
+        state.answer(small, Answer::Done);
+        state.keep_part(large, 0, &[1, 2, 3]);
+        state.keep_part(large, 3, &[4]);
+        // A connection that was given up earlier says so later; and one that nobody waits for has nothing to keep.
+        state.keep_part(large, 0, &[1]);
+        state.keep_part(99, 0, &[1, 2]);
+        let resumed = state.resumption();
+        assert_eq!((resumed.requests, resumed.awaited), (later + 1, vec![(large, 4), (later, 0)]));
+        assert_eq!(state.complete_part(later, 4, &[5]), None, "what came before is another's");
+        assert_eq!(state.complete_part(large, 3, &[4, 5]), Some(vec![1, 2, 3, 4, 5]));
+        state.keep_part(later, 0, &[9; 100]);
+        state.forget_answer(later);
+        assert!(state.parts.is_empty());
+    }
+
+    #[test]
+    fn requests_that_are_not_named_are_not_taken_for_answered() {
+        let mut state = State::new();
+        let asked: Vec<u64> = (0..MOST_RESUMED + 5).map(|_| state.expect_answer()).collect();
+        let resumed = state.resumption();
+        assert_eq!((resumed.requests, resumed.awaited.len()), (asked[MOST_RESUMED], MOST_RESUMED));
     }
 
     #[test]

@@ -198,6 +198,10 @@ fn attach(shared: &Arc<Shared>) {
         let (Some(home), Some((session, secret))) = (&state.home, &state.session) else { return };
         (home.clone(), *session, secret.clone())
     };
+    let introduction = || {
+        let resume = Some(shared.state.lock().resumption());
+        encode(&DataRequest::Attach { session, secret: &secret, resume })
+    };
     let receiver =
         || Box::new(FromData { shared: Arc::downgrade(shared), worker: worker.id.clone() }) as Box<dyn Receiver>;
     let moved_on = || {
@@ -208,7 +212,7 @@ fn attach(shared: &Arc<Shared>) {
         std::thread::sleep(AGAIN);
     }
     let connected = shared.dialer.data(&worker, &receiver, GIVE_UP, &moved_on);
-    let asked = connected.and_then(|c| c.send(&encode(&DataRequest::Attach { session, secret: &secret })));
+    let asked = connected.and_then(|c| c.send(&introduction()));
     let Err(error) = asked else { return };
     let mut state = shared.state.lock();
     if state.home.as_ref().is_none_or(|home| home.id != worker.id) {
@@ -231,13 +235,22 @@ fn attach(shared: &Arc<Shared>) {
 
 /// Sends payloads that a new data connection has not seen.
 fn send_uploads(shared: &Shared) {
-    let (data, uploads) = {
-        let state = shared.state.lock();
-        (state.data.clone(), state.uploads())
+    let (data, uploads, there) = {
+        let mut state = shared.state.lock();
+        (state.data.clone(), state.uploads(), std::mem::take(&mut state.uploads_there))
     };
     let Some(data) = data else { return };
     for (id, bytes) in uploads {
-        let _ = data.send_with_body(&encode(&DataRequest::Upload { id }), bytes);
+        let message = encode(&DataRequest::Upload { id });
+        let from = there.get(&id).copied().unwrap_or(0);
+        let _ = match usize::try_from(from) {
+            Ok(0) => data.send_with_body(&message, bytes),
+            Ok(before) if before <= bytes.len() => {
+                data.send_with_rest(&encode(&DataRequest::Rest { from, message: &message }), bytes, before)
+            }
+            // It has all of it.
+            _ => Ok(()),
+        };
     }
 }
 

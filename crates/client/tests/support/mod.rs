@@ -274,14 +274,14 @@ struct Data(Server);
 impl Receiver for Data {
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
         match decode(head).unwrap() {
-            DataRequest::Attach { session, secret } => {
+            DataRequest::Attach { session, secret, .. } => {
                 assert_eq!((session, secret), (1, &b"s"[..]));
                 let owed = {
                     let mut fake = self.0.0.lock();
                     fake.data = Some(from.clone());
                     std::mem::take(&mut fake.owed)
                 };
-                let _ = from.send(&encode(&DataReply::Attached {}));
+                let _ = from.send(&encode(&DataReply::Attached { uploads: Vec::new() }));
                 for reply in owed {
                     let _ = from.send(&reply);
                 }

@@ -2,7 +2,22 @@
 
 use gt_ir::{Failure, TensorId, TensorType};
 
-use super::wire::messages;
+use super::wire::{messages, record};
+
+record! {
+    /// What the client of a session has, and has not, of what came by an earlier connection.
+    pub struct Resumption {
+        /// The requests below this number that are not awaited any more have been answered.
+        pub requests: u64,
+        /// Those that are, and how many bytes have come of the body of each answer; ascending.
+        pub awaited: Vec<(u64, u64)>,
+        /// Uploads that the worker may have, whole or in part.
+        pub uploads: Vec<TensorId>,
+    }
+}
+
+/// More bytes than any upload has: it is there.
+pub const WHOLE: u64 = u64::MAX;
 
 messages! {
     /// To a worker.
@@ -13,6 +28,8 @@ messages! {
             session: u64,
             /// That it is the client's.
             secret: &'a [u8],
+            /// Where to go on; without it everything comes again that may have been lost.
+            resume: Option<Resumption>,
         },
         /// The payload of an upload, as the body.
         2 => Upload {
@@ -51,6 +68,18 @@ messages! {
             /// The core's number; one that no core has: it may run anywhere.
             core: u32,
         },
+        /// Another message, whose body was cut short by the end of a connection: here is the rest of it.
+        7 => Rest {
+            /// How many bytes of the body have come before.
+            from: u64,
+            /// The message.
+            message: &'a [u8],
+        },
+        /// Over a network: the body of an answer has come, and need not be kept any more.
+        8 => Got {
+            /// Which.
+            request: u64,
+        },
     }
 }
 
@@ -75,8 +104,9 @@ messages! {
     /// From a worker.
     #[allow(missing_docs)]
     pub enum DataReply<'a> {
-        /// The client may send payloads and will get answers here.
-        1 => Attached {},
+        /// The client may send payloads and will get answers here. How many bytes have come of the uploads it named, as far as some
+        /// have; [`WHOLE`] for those that are here.
+        1 => Attached { uploads: Vec<(TensorId, u64)> },
         /// It may not.
         2 => Refused { reason: String },
         /// To a read, a synchronize, a question for statistics.
@@ -88,6 +118,8 @@ messages! {
         /// To a client: there is a value for another of its workers, which cannot be reached from here; number and epoch are
         /// those of its [`super::Peer`].
         6 => OutOfReach { number: u32, epoch: u64, reason: String },
+        /// Another message, whose body was cut short by the end of a connection: here is what follows its first bytes.
+        7 => Rest { from: u64, message: &'a [u8] },
     }
 }
 

@@ -22,7 +22,7 @@ mod stream;
 mod wire;
 mod worker;
 
-pub use data::{DataReply, DataRequest, ReadAnswer};
+pub use data::{DataReply, DataRequest, ReadAnswer, Resumption, WHOLE};
 pub use relay::{FromRelay, ToRelay};
 pub use session::{FromServer, Pin, Refusal, Resume, ToServer, WorkerInfo};
 pub use stream::{Peer, StreamMessage};

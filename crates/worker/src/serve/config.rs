@@ -36,6 +36,8 @@ pub struct HeldLimits {
     pub answer_bytes: usize,
     /// Answers that were sent over a network, for a connection that takes the place of a lost one, in bytes.
     pub sent_bytes: usize,
+    /// Uploads of which a part has come, for the rest of them, in bytes; a single one may be larger.
+    pub part_bytes: usize,
     /// Values that came from other workers, or go to one, before they are used, in bytes.
     pub transfer_bytes: usize,
     /// Templates.
@@ -50,6 +52,7 @@ impl Default for HeldLimits {
             message_bytes: 512 << 20,
             answer_bytes: 4 << 30,
             sent_bytes: 64 << 20,
+            part_bytes: 256 << 20,
             transfer_bytes: 16 << 30,
             templates: 1024,
             template_instrs: 1 << 20,

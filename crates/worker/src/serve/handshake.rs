@@ -45,7 +45,7 @@ impl FromPeer {
 impl Receiver for FromPeer {
     fn message(&mut self, from: &Connection, head: &[u8], _: Option<Bytes>) {
         match decode::<DataReply<'_>>(head) {
-            Ok(DataReply::Attached {}) => self.set(Answer::Attached),
+            Ok(DataReply::Attached { .. }) => self.set(Answer::Attached),
             Ok(DataReply::Refused { reason }) => self.set(Answer::Refused(reason)),
             Ok(DataReply::Taken { transfers }) => {
                 if let Some(route) = self.route.upgrade() {

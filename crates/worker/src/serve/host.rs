@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use gt_net::protocol::{DataReply, encode};
+use gt_net::protocol::{DataReply, Resumption, encode};
 use gt_net::{Connection, Limits, Secret};
 use parking_lot::Mutex;
 
@@ -28,9 +28,10 @@ pub(super) enum Guest {
 }
 
 /// Who somebody says it is.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Who {
-    Client,
+    /// A client, and what it has of what came by an earlier connection.
+    Client(Option<Arc<Resumption>>),
     Peer(Origin),
 }
 
@@ -205,9 +206,9 @@ impl Host {
     }
 
     fn let_in(&self, hosted: &Arc<Hosted>, who: Who, connection: &Connection, identified: &Identified) {
-        let guest = match who {
-            Who::Client => Guest::Client(Arc::downgrade(hosted)),
-            Who::Peer(origin) => Guest::Peer(Arc::downgrade(hosted), origin),
+        let guest = match &who {
+            Who::Client(_) => Guest::Client(Arc::downgrade(hosted)),
+            Who::Peer(origin) => Guest::Peer(Arc::downgrade(hosted), *origin),
         };
         if identified.set(guest).is_err() {
             return refuse(connection, "the connection is attached already");
@@ -215,8 +216,8 @@ impl Host {
         // Before the word that it may: bodies are refused until then.
         connection.set_limits(self.limits(connection));
         match who {
-            Who::Client => hosted.attach(connection),
-            Who::Peer(_) => _ = connection.send(&encode(&DataReply::Attached {})),
+            Who::Client(resume) => hosted.attach(connection, resume.as_deref()),
+            Who::Peer(_) => _ = connection.send(&encode(&DataReply::Attached { uploads: Vec::new() })),
         }
     }
 
@@ -226,7 +227,7 @@ impl Host {
         self.strangers.lock().retain(|stranger| match &stranger.wants {
             Some((session, secret, who)) if *session == number => {
                 let (connection, identified) = (stranger.connection.clone(), stranger.identified.clone());
-                waiting.push((connection, identified, (secret.clone(), *who)));
+                waiting.push((connection, identified, (secret.clone(), who.clone())));
                 false
             }
             _ => true,

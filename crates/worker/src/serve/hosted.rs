@@ -7,7 +7,7 @@
 use std::sync::{Arc, Weak};
 
 use gt_ir::{Bytes, Failure, FailureKind, SiteId, TensorId};
-use gt_net::protocol::{FromWorker, ReadAnswer};
+use gt_net::protocol::{FromWorker, ReadAnswer, Resumption};
 use gt_net::{Connection, Secret};
 use parking_lot::Mutex;
 
@@ -73,7 +73,7 @@ impl Hosted {
             reading: Mutex::new(Reading::new(from, is_bereft, &around.held)),
             steps,
             arrivals: Mutex::new(Arrivals::new(around.held.transfer_bytes)),
-            uploaded: Mutex::default(),
+            uploaded: Mutex::new(Uploaded::new(around.held.part_bytes)),
             loaders: Loaders::new(around.loading.as_ref(), &outlet),
             outlet,
             around: around.clone(),
@@ -283,6 +283,22 @@ impl Hosted {
         }
     }
 
+    /// The rest of a payload, of which so many bytes have come before; nothing when they are not here.
+    pub(super) fn upload_rest(&self, id: TensorId, before: u64, rest: &[u8]) -> Option<Result<(), Oversupplied>> {
+        let whole = self.uploaded.lock().complete(id, before, rest)?;
+        Some(whole.map_or(Ok(()), |bytes| self.handle.supply(id, bytes)))
+    }
+
+    /// A connection has ended in the middle of a payload.
+    pub(super) fn keep_part(&self, id: TensorId, before: u64, arrived: &[u8]) {
+        self.uploaded.lock().keep(id, before, arrived);
+    }
+
+    /// The client has an answer.
+    pub(super) fn got(&self, request: u64) {
+        self.outlet.got(request);
+    }
+
     /// A value from another worker.
     pub(super) fn arrived(&self, from: Origin, name: TensorId, arrived: Arrived) {
         let delivery = self.arrivals.lock().put(from, name, arrived);
@@ -322,9 +338,10 @@ impl Hosted {
         self.outlet.out_of_reach(worker, reason);
     }
 
-    /// Its client is here.
-    pub(super) fn attach(&self, connection: &Connection) {
-        self.outlet.attach(connection);
+    /// Its client is here, and says what it has.
+    pub(super) fn attach(&self, connection: &Connection, resume: Option<&Resumption>) {
+        let uploads = resume.map(|resume| self.uploaded.lock().have(&resume.uploads)).unwrap_or_default();
+        self.outlet.attach(connection, uploads, resume);
     }
 
     /// Its client's connection is gone.

@@ -2,14 +2,15 @@
 //!
 //! OUTLET-1: answers leave in the order they were given, or wait in that order; with a body they may be overtaken on the way.
 //! OUTLET-2: what waits is bounded; a client that takes nothing loses its session, not the worker's memory.
-//! OUTLET-3: a network may lose what was sent, and nobody acks answers. So the last ones are kept for a while and go out
-//! again on the next connection; a client drops what it has. One too large to be kept goes as a failure: no wait is for ever.
+//! OUTLET-3: a network may lose what was sent. So answers with a body are kept until the client has them, which it says; of the others, which
+//! nobody acks, the last ones for a while. A client that comes back says what it still awaits and how much of that it has: the rest goes
+//! out again. One too large to be kept beside others goes as a failure: no wait is for ever.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorType};
-use gt_net::protocol::{DataReply, ReadAnswer, encode};
+use gt_ir::{Bytes, Failure, FailureKind, HostTensor, TensorId, TensorType};
+use gt_net::protocol::{DataReply, ReadAnswer, Resumption, encode};
 use gt_net::{Connection, NetError};
 use parking_lot::Mutex;
 
@@ -39,15 +40,30 @@ struct Sent {
     since: Instant,
 }
 
+impl Sent {
+    fn has_body(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.body.is_some())
+    }
+}
+
 impl Waiting {
     fn len_bytes(&self) -> usize {
         self.head.len() + self.body.as_ref().map_or(0, |body| body.len()) + OVERHEAD_BYTES
     }
 
     fn send(&self, connection: &Connection) -> Result<(), NetError> {
-        match &self.body {
-            None => connection.send(&self.head),
-            Some(body) => connection.send_with_body(&self.head, body.clone()),
+        self.send_rest(connection, 0)
+    }
+
+    /// Sends it again to somebody who has the first bytes of its body.
+    fn send_rest(&self, connection: &Connection, from: u64) -> Result<(), NetError> {
+        let Some(body) = &self.body else { return connection.send(&self.head) };
+        match usize::try_from(from) {
+            Ok(before) if before > 0 && before <= body.len() => {
+                let head = encode(&DataReply::Rest { from, message: &self.head });
+                connection.send_with_rest(&head, body.clone(), before)
+            }
+            _ => connection.send_with_body(&self.head, body.clone()),
         }
     }
 }
@@ -73,27 +89,50 @@ struct State {
 impl State {
     fn keep(&mut self, answer: Waiting, most_bytes: usize) {
         let (request, len_bytes) = (answer.request, answer.len_bytes());
-        let kept = self.sent_bytes + len_bytes <= most_bytes;
+        // A single large one is kept whatever it takes: it is in memory already, and goes when it has come.
+        let is_only_large = answer.body.is_some() && !self.sent.iter().any(Sent::has_body);
+        let kept = self.sent_bytes + len_bytes <= most_bytes || is_only_large;
         if kept {
             self.sent_bytes += len_bytes;
         }
         self.sent.push_back(Sent { request, answer: kept.then_some(answer), since: Instant::now() });
-        while self.sent.len() > KEPT_ANSWERS {
-            self.forget_oldest();
-        }
+        let small = self.sent.iter().filter(|sent| !sent.has_body()).count();
+        self.forget_small(small.saturating_sub(KEPT_ANSWERS));
     }
 
-    fn forget_oldest(&mut self) {
-        if let Some(Sent { answer: Some(answer), .. }) = self.sent.pop_front() {
-            self.sent_bytes -= answer.len_bytes();
-        }
+    /// Forgets the oldest answers without a body.
+    fn forget_small(&mut self, mut count: usize) {
+        self.forget(|sent| {
+            let goes = count > 0 && !sent.has_body();
+            count -= goes as usize;
+            goes
+        });
     }
 
-    /// Sends again what the last connection may have lost.
-    fn send_again(&self, connection: &Connection) {
-        for Sent { request, answer, .. } in &self.sent {
+    fn forget(&mut self, mut goes: impl FnMut(&Sent) -> bool) {
+        let mut gone_bytes = 0;
+        self.sent.retain(|sent| {
+            let goes = goes(sent);
+            if goes {
+                gone_bytes += sent.answer.as_ref().map_or(0, Waiting::len_bytes);
+            }
+            !goes
+        });
+        self.sent_bytes -= gone_bytes;
+    }
+
+    /// Sends again what the last connection may have lost, as far as the client does not have it.
+    fn send_again(&mut self, connection: &Connection, resume: Option<&Resumption>) {
+        let has = |request: u64| -> Option<u64> {
+            let Some(resume) = resume.filter(|resume| request < resume.requests) else { return Some(0) };
+            let at = resume.awaited.binary_search_by_key(&request, |(awaited, _)| *awaited).ok()?;
+            resume.awaited.get(at).map(|(_, bytes)| *bytes)
+        };
+        self.forget(|sent| has(sent.request).is_none());
+        for Sent { request, answer, since } in &mut self.sent {
+            *since = Instant::now();
             let _ = match answer {
-                Some(answer) => answer.send(connection),
+                Some(answer) => answer.send_rest(connection, has(*request).unwrap_or(0)),
                 None => {
                     let message = "the connection was lost while the value was on its way: read it again";
                     let failure = Failure::new(FailureKind::WorkerLost, message);
@@ -116,16 +155,17 @@ impl Outlet {
         Outlet { state: Mutex::default(), held }
     }
 
-    /// A client has shown that it is the session's: it gets what waits. One that was here before is gone, or forgotten.
-    pub(super) fn attach(&self, connection: &Connection) {
+    /// A client has shown that it is the session's: it is told what has come of its uploads, and gets what waits. One that was here before
+    /// is gone, or forgotten.
+    pub(super) fn attach(&self, connection: &Connection, uploads: Vec<(TensorId, u64)>, resume: Option<&Resumption>) {
         let mut state = self.state.lock();
         let old = match state.closed {
             true => None,
             false => state.connection.replace(connection.clone()),
         };
         // Told under the lock, so that it comes before any answer.
-        let _ = connection.send(&encode(&DataReply::Attached {}));
-        state.send_again(connection);
+        let _ = connection.send(&encode(&DataReply::Attached { uploads }));
+        state.send_again(connection, resume);
         state.out_of_reach.iter().for_each(|head| _ = connection.send(head));
         self.send_waiting(&mut state);
         drop(state);
@@ -146,9 +186,15 @@ impl Outlet {
     pub(super) fn flush(&self) {
         let mut state = self.state.lock();
         self.send_waiting(&mut state);
-        while state.sent.front().is_some_and(|sent| sent.since.elapsed() > KEPT_FOR) {
-            state.forget_oldest();
+        // One with a body may be on its way for long.
+        if state.sent.front().is_some_and(|sent| sent.since.elapsed() > KEPT_FOR) {
+            state.forget(|sent| !sent.has_body() && sent.since.elapsed() > KEPT_FOR);
         }
+    }
+
+    /// The client has this answer.
+    pub(super) fn got(&self, request: u64) {
+        self.state.lock().forget(|sent| sent.request == request);
     }
 
     /// A question was asked, and will be answered.

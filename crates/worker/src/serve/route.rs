@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use gt_ir::{Failure, FailureKind};
 use gt_net::protocol::Peer;
-use gt_net::{Connection, NetError, Outbox, Reach};
+use gt_net::{Connection, NetError, Outbox, RELAY_SILENCE, Reach};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::arrivals::Origin;
@@ -93,8 +93,11 @@ impl Line {
         }
         self.sent = self.outbox.first();
         let now = Instant::now();
-        if let NetError::Silent { silent } = why {
-            self.unreached = now.checked_sub(*silent);
+        match why {
+            NetError::Silent { silent } => self.unreached = now.checked_sub(*silent),
+            // A relay does not say whether the worker was silent before (RELAY-5).
+            _ if connection.is_relayed() => self.unreached = now.checked_sub(RELAY_SILENCE),
+            _ => {}
         }
         match self.opened_at.elapsed() > LASTED {
             true => self.stuck = Some(now),

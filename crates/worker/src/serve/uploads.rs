@@ -1,22 +1,36 @@
-//! Which payloads have come: whoever's connection broke sends again what it has no word of.
+//! Which payloads have come, and of which a part has: whoever's connection broke sends again what it has no word of, and of what came in
+//! part the rest.
+//!
+//! UPLOADS-1: a payload is new once, however it came.
+//! UPLOADS-2: what is kept of payloads that are not whole is bounded; of one that is forgotten everything is sent again.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gt_ir::TensorId;
+use gt_ir::{Bytes, TensorId};
+use gt_net::protocol::WHOLE;
 
 /// How many are remembered.
 const REMEMBERED_UPLOADS: usize = 1 << 14;
 
-/// The names of payloads that came.
-#[derive(Default)]
+/// The names of payloads that came, and the beginnings of those that are coming.
 pub(super) struct Uploaded {
     ids: BTreeSet<TensorId>,
     order: VecDeque<TensorId>,
+    parts: BTreeMap<TensorId, Vec<u8>>,
+    part_bytes: usize,
+    most_part_bytes: usize,
 }
 
 impl Uploaded {
+    /// Parts of so many bytes may be kept together; one alone may be longer.
+    pub(super) fn new(most_part_bytes: usize) -> Self {
+        let (ids, order, parts) = (BTreeSet::new(), VecDeque::new(), BTreeMap::new());
+        Uploaded { ids, order, parts, part_bytes: 0, most_part_bytes }
+    }
+
     /// Whether the name is new.
     pub(super) fn note(&mut self, id: TensorId) -> bool {
+        self.forget_part(id);
         if !self.ids.insert(id) {
             return false;
         }
@@ -28,19 +42,116 @@ impl Uploaded {
         }
         true
     }
+
+    /// A payload has been cut short: `before` bytes of it had come earlier, and these.
+    pub(super) fn keep(&mut self, id: TensorId, before: u64, arrived: &[u8]) {
+        let Ok(before) = usize::try_from(before) else { return };
+        let had = self.parts.get(&id).map_or(0, Vec::len);
+        // A connection that was lost earlier may say so later.
+        if self.ids.contains(&id) || before > had || before.saturating_add(arrived.len()) <= had {
+            return;
+        }
+        let part = self.parts.entry(id).or_default();
+        part.truncate(before);
+        part.extend_from_slice(arrived);
+        self.part_bytes = self.part_bytes - had + part.len();
+        while self.part_bytes > self.most_part_bytes
+            && let Some(&other) = self.parts.keys().find(|&&other| other != id)
+        {
+            self.forget_part(other);
+        }
+    }
+
+    /// The rest of a payload has come: all of it, if it is new. Nothing when what came before is not here.
+    pub(super) fn complete(&mut self, id: TensorId, before: u64, rest: &[u8]) -> Option<Option<Bytes>> {
+        if self.ids.contains(&id) {
+            return Some(None);
+        }
+        let before = usize::try_from(before).ok().filter(|&before| self.part(id).is_some_and(|had| before <= had))?;
+        let mut whole = self.parts.remove(&id)?;
+        self.part_bytes -= whole.len();
+        whole.truncate(before);
+        whole.extend_from_slice(rest);
+        self.note(id);
+        Some(Some(whole.into()))
+    }
+
+    /// How much has come of these, as far as something has.
+    pub(super) fn have(&self, ids: &[TensorId]) -> Vec<(TensorId, u64)> {
+        let had = |&id: &TensorId| match self.ids.contains(&id) {
+            true => Some((id, WHOLE)),
+            false => self.part(id).map(|len| (id, len as u64)),
+        };
+        ids.iter().filter_map(had).collect()
+    }
+
+    fn part(&self, id: TensorId) -> Option<usize> {
+        self.parts.get(&id).map(Vec::len)
+    }
+
+    fn forget_part(&mut self, id: TensorId) {
+        if let Some(part) = self.parts.remove(&id) {
+            self.part_bytes -= part.len();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn the_youngest_are_remembered() {
-        let mut uploaded = Uploaded::default();
+        let mut uploaded = Uploaded::new(0);
         let most = REMEMBERED_UPLOADS as u64;
         assert!((0..most + 10).all(|id| uploaded.note(TensorId(id))));
         assert!(!uploaded.note(TensorId(most + 9)) && !uploaded.note(TensorId(10)));
         assert!(uploaded.note(TensorId(9)));
         assert_eq!((uploaded.ids.len(), uploaded.order.len()), (REMEMBERED_UPLOADS, REMEMBERED_UPLOADS));
+    }
+
+    #[test]
+    fn parts_are_kept_up_to_a_limit() {
+        let mut uploaded = Uploaded::new(100);
+        uploaded.keep(TensorId(1), 0, &[1; 60]);
+        uploaded.keep(TensorId(2), 0, &[2; 60]);
+        assert_eq!(uploaded.have(&[TensorId(1), TensorId(2)]), [(TensorId(2), 60)]);
+        uploaded.keep(TensorId(2), 60, &[2; 900]);
+        assert_eq!(uploaded.have(&[TensorId(2)]), [(TensorId(2), 960)], "one alone may be longer");
+        assert_eq!(uploaded.complete(TensorId(1), 60, &[1]), None, "its beginning was forgotten");
+        assert!(uploaded.note(TensorId(2)), "it may come whole too");
+        assert_eq!((uploaded.part_bytes, uploaded.parts.len()), (0, 0));
+    }
+
+    proptest! {
+        /// However it is cut, and whatever is told late or twice, what comes of it is the payload, once (UPLOADS-1).
+        #[test]
+        fn pieces_become_the_payload(
+            len in 1usize..200,
+            cuts in prop::collection::vec((0usize..50, 0usize..80, any::<bool>()), 0..30),
+        ) {
+            let payload: Vec<u8> = (0..len).map(|n| n as u8).collect();
+            let (mut uploaded, id) = (Uploaded::new(1000), TensorId(7));
+            let held = |uploaded: &Uploaded| uploaded.have(&[id]).first().map_or(0, |(_, len)| *len as usize);
+            for (back, more, late) in cuts {
+                // Who sends goes on where the other side said; a connection that is told of late went on elsewhere.
+                let before = held(&uploaded);
+                let from = if late { before.saturating_sub(back) } else { before };
+                let end = (from + more).min(len - 1).max(from);
+                uploaded.keep(id, from as u64, &payload[from..end]);
+                prop_assert!(held(&uploaded) >= before, "nothing is lost");
+            }
+            let from = held(&uploaded);
+            let whole = match from {
+                0 => uploaded.note(id).then(|| Bytes::from(payload.clone())),
+                _ => uploaded.complete(id, from as u64, &payload[from..]).flatten(),
+            };
+            prop_assert_eq!(whole.as_deref(), Some(&payload[..]));
+            prop_assert_eq!(uploaded.complete(id, 0, &payload), Some(None));
+            prop_assert!(!uploaded.note(id));
+            prop_assert_eq!(uploaded.have(&[id]), vec![(id, WHOLE)]);
+        }
     }
 }

@@ -7,8 +7,8 @@ pub mod proxy;
 pub mod whole;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Queue, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gt_engine::Reference;
@@ -16,7 +16,7 @@ use gt_ir::{Bytes, Failure, HostTensor, TensorId, TensorType, Window};
 use gt_net::protocol::{
     DataReply, DataRequest, FromWorker, ReadAnswer, StreamMessage, ToWorker, WorkerInfo, decode, encode,
 };
-use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Receiver};
+use gt_net::{Address, Connection, Io, Limits, Listener, NetError, RELAY_SILENCE, Receiver, Relay};
 use gt_plan::Outliner;
 use gt_worker::serve::{ServeConfig, ServedDevice, Service, SessionSettings};
 use gt_worker::{SessionConfig, WorkerConfig, WorkerHandle, WorkerStats};
@@ -90,6 +90,7 @@ pub struct FakeServer {
     listener: Option<Listener>,
     lines: Queue<Line>,
     accepted: Sender<Line>,
+    relay: Arc<OnceLock<Relay>>,
 }
 
 fn start_io() -> Io {
@@ -104,24 +105,34 @@ impl FakeServer {
     pub fn at(address: Address) -> FakeServer {
         let (accepted, lines) = channel();
         let io = start_io();
-        let mut server = FakeServer { io, address, listener: None, lines, accepted };
+        let mut server = FakeServer { io, address, listener: None, lines, accepted, relay: Arc::default() };
         server.listen();
         server
     }
 
     pub fn listen(&mut self) {
-        let accepted = self.accepted.clone();
+        let (accepted, relay) = (self.accepted.clone(), self.relay.clone());
         let accept = move |_: &gt_net::Peer| {
             let accepted = accepted.clone();
             let (messages, queue) = channel();
             let opened = move |connection: &Connection| {
                 let _ = accepted.send(Line { connection: connection.clone(), messages: queue });
             };
-            Some(Box::new(Keeper { messages, opened: Some(Box::new(opened)) }) as Box<dyn Receiver>)
+            let keeper = Box::new(Keeper { messages, opened: Some(Box::new(opened)) }) as Box<dyn Receiver>;
+            Some(match relay.get() {
+                Some(relay) => relay.receiver(keeper),
+                None => keeper,
+            })
         };
         let listener = self.io.listen(&self.address, None, Limits::default(), accept).unwrap();
         self.address = listener.address().clone();
         self.listener = Some(listener);
+    }
+
+    /// From now on whoever cannot reach a worker is passed on to this one.
+    pub fn pass_on_to(&self, worker: WorkerInfo) {
+        let relay = Relay::new(&self.io, RELAY_SILENCE, move |_, _, _| Ok(worker.clone()));
+        assert!(self.relay.set(relay).is_ok(), "it passes on already");
     }
 
     pub fn stop_listening(&mut self) {
@@ -271,14 +282,37 @@ impl FakeClient {
     /// Connects and attaches.
     pub fn attach(info: &WorkerInfo, session: u64) -> FakeClient {
         let client = FakeClient::connect(info);
-        client.ask(&DataRequest::Attach { session, secret: SECRET });
+        client.ask(&DataRequest::Attach { session, secret: SECRET, resume: None });
         client.wait_attached();
         client
     }
 
     pub fn wait_attached(&self) {
+        assert_eq!(self.attached(), []);
+    }
+
+    /// The worker lets it in, and says how much it has of the uploads that were named.
+    pub fn attached(&self) -> Vec<(TensorId, u64)> {
         let (head, _) = self.line.next();
-        assert_eq!(decode::<DataReply<'_>>(&head), Ok(DataReply::Attached {}));
+        match decode::<DataReply<'_>>(&head) {
+            Ok(DataReply::Attached { uploads }) => uploads,
+            other => panic!("expected to be let in, got {other:?}"),
+        }
+    }
+
+    /// The rest of an answer, of which so many bytes came before: its request, and what follows.
+    pub fn rest(&self) -> (u64, u64, Bytes) {
+        let (head, body) = self.line.next();
+        let (before, message) = match decode::<DataReply<'_>>(&head) {
+            Ok(DataReply::Rest { from, message }) => (from, message),
+            other => panic!("expected the rest of an answer, got {other:?}"),
+        };
+        match decode::<DataReply<'_>>(message) {
+            Ok(DataReply::Answer { request, answer: ReadAnswer::Value { bytes: None, .. } }) => {
+                (request, before, body.unwrap())
+            }
+            other => panic!("expected a value, got {other:?}"),
+        }
     }
 
     pub fn refusal(&self) -> String {
