@@ -55,8 +55,9 @@ impl SessionLoading {
     fn begin(&self, description: &[u8]) -> Result<Run, DataError> {
         let mut spec = LoaderSpec::decode(description)?;
         spec.run.threads = spec.run.threads.min(MOST_THREADS);
-        // Blocks and batches lie in this process's memory, beside the engine's.
-        spec.run.memory_budget = spec.run.memory_budget.min(memory_limit::available() / 2);
+        // Blocks and batches lie in this process's memory, beside the engine's. Who makes a part holds a part of the pool.
+        let budget = spec.run.memory_budget.min(memory_limit::available() / 2);
+        spec.run.memory_budget = budget / spec.run.part.of.max(1) as u64;
         Run::start(self.source(&spec)?, spec.run)
     }
 }
@@ -86,11 +87,14 @@ fn said(announcement: &Announcement, tensors: Vec<(TensorType, Bytes)>) -> MadeB
     MadeBatch { tensors, note: announcement.encode().unwrap_or_default() }
 }
 
-/// A batch, taken apart.
+/// A batch, taken apart. What is said of a tensor is what the whole batch has, also where this is a part of its rows.
 fn made(batch: Batch) -> Result<Vec<(TensorType, Bytes)>, DataError> {
     let mut tensors = Vec::with_capacity(batch.entries.len());
     for (name, entry) in batch.entries {
-        if let Entry::Tensor { dtype, shape, bytes } = entry {
+        if let Entry::Tensor { dtype, mut shape, bytes } = entry {
+            if let (true, Some(rows)) = (batch.samples < batch.of, shape.first_mut()) {
+                *rows = batch.of;
+            }
             let wrong = |e| DataError::Argument(format!("column {name:?} cannot be a tensor: {e}"));
             tensors.push((TensorType { dtype, shape: Shape::try_new(&shape).map_err(wrong)? }, bytes));
         }

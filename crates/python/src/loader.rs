@@ -2,8 +2,8 @@
 
 use gt_client::Tensor;
 use gt_data::{
-    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, Run, RunSpec,
-    Shuffle, Source, Stats, Step, interruptible,
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, RowPart, Run,
+    RunSpec, Shuffle, Source, Stats, Step, interruptible,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
@@ -155,6 +155,7 @@ impl RunArgs {
             prefetch: self.prefetch,
             memory_budget: self.memory_budget,
             skip_errors: self.skip_errors,
+            part: RowPart::default(),
         })
     }
 }

@@ -25,6 +25,8 @@ struct Group {
     end: u64,
     last: bool,
     places: Vec<Place>,
+    /// What others make of its batch, if it is made in parts.
+    others: Arc<[Place]>,
     /// The blocks of its places, each once, as they are met.
     blocks: Vec<u32>,
     /// For each place the number of its block among them.
@@ -50,7 +52,7 @@ enum Stage {
 pub(super) enum Task {
     Load(u32),
     Cut { group: u64, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)>, how: Grouping },
-    Gather { group: u64, batch: u32, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)> },
+    Gather { group: u64, batch: u32, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)>, others: Arc<[Place]> },
 }
 
 /// What the consumer finds.
@@ -127,13 +129,19 @@ impl State {
             }
             let start = self.walk.position();
             let size = spec.cut.group_size();
-            let places: Vec<Place> = self.walk.by_ref().take(size).collect();
+            let mut places: Vec<Place> = match spec.cut.is_plain() {
+                true => self.walk.batch(size),
+                false => self.walk.by_ref().take(size).collect(),
+            };
             let end = self.walk.position();
             let short = places.len() < size && spec.cut.is_plain() && spec.cut.drop_last;
             if places.is_empty() || short {
                 self.ended = true;
                 return;
             }
+            let own = spec.part.rows(places.len());
+            let mut others = places.split_off(own.end);
+            others.extend(places.drain(..own.start));
             let number = self.first + self.groups.len() as u64;
             let mut blocks: Vec<u32> = Vec::new();
             let met = places.iter().map(|p| {
@@ -147,7 +155,7 @@ impl State {
             let at = met.collect();
             let infos = source.blocks();
             let missing = blocks.iter().filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
-            self.planned_places += places.len();
+            self.planned_places += (end - start) as usize;
             let last = end >= self.total;
             let taken = if number == 0 { spec.start.batch } else { 0 };
             self.groups.push_back(Group {
@@ -155,6 +163,7 @@ impl State {
                 end,
                 last,
                 places,
+                others: others.into(),
                 blocks,
                 at,
                 missing,
@@ -229,7 +238,7 @@ impl State {
                     let places = places.collect();
                     group.taken += 1;
                     self.making += 1;
-                    Task::Gather { group: number, batch, blocks, places }
+                    Task::Gather { group: number, batch, blocks, places, others: group.others.clone() }
                 }
                 _ => {
                     let before = group.places.len();
@@ -249,7 +258,7 @@ impl State {
                     let how = Grouping::new(spec.order.seed, spec.epoch, group.start, shuffled, padded, group.last);
                     if spec.cut.is_plain() {
                         // The whole group is the batch, or nothing is: no lengths have to be looked at for that.
-                        let batches = spec.cut.batches_of(&vec![1; kept.len()], &how);
+                        let batches = spec.cut.batches_of(&vec![1; kept.len() + group.others.len()], &how);
                         let whole = !batches.is_empty();
                         group.cut = Stage::Cut(batches);
                         if !whole || group.taken > 0 {
@@ -257,7 +266,8 @@ impl State {
                         }
                         group.taken = 1;
                         self.making += 1;
-                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept });
+                        let others = group.others.clone();
+                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept, others });
                     }
                     Task::Cut { group: number, blocks, places: kept, how }
                 }
@@ -315,6 +325,10 @@ impl State {
             for (block, count) in group.blocks.into_iter().zip(counts) {
                 self.residents.given(block, count);
                 self.residents.release(block);
+            }
+            for place in group.others.iter() {
+                self.residents.given(place.block, 1);
+                self.residents.drop_if_done(place.block);
             }
         }
     }
