@@ -28,7 +28,9 @@ fn events(dir: &Path, files: usize, per_file: usize, rows_per_group: usize) -> A
         let mut values = Vec::new();
         for event in 0..per_file {
             let id = (number * per_file + event) as i64;
-            (file.push(number as i64), first.push(values.len() as i64), length.push(len_of(id) as i64));
+            file.push(number as i64);
+            first.push(values.len() as i64);
+            length.push(len_of(id) as i64);
             values.extend((0..len_of(id) as i64).map(|i| id * 100 + i));
         }
         let fields = [field("v", Elem::I64, Kind::Fixed)];

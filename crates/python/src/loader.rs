@@ -33,6 +33,7 @@ pub(crate) fn raised_with(error: DataError, more: &str) -> PyErr {
             from_package("DataError", message)
         }
         DataError::Argument(_) => PyValueError::new_err(message),
+        DataError::Memory(_) => from_package("OutOfMemoryError", message),
         DataError::Interrupted => Python::attach(PyErr::take).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         _ => from_package("GTError", message),
     }

@@ -1,9 +1,10 @@
 //! A run: one pass over a data set, or over the rest of one, with its own threads.
 //!
 //! Threads load blocks and gather batches; the consumer takes batches in order, and does the same work itself while it would
-//! otherwise wait. The modules are: `cut` (positions to batches), `part` (which rows of them), `narrow`, `records`, `pages` and `residents` (blocks in
+//! otherwise wait. The modules are: `account` (who counts its memory), `cut` (positions to batches), `part` (which rows of them), `narrow`, `records`, `pages` and `residents` (blocks in
 //! memory), `state` (what to do next), `stats`.
 
+mod account;
 mod cut;
 mod narrow;
 mod pages;
@@ -26,6 +27,8 @@ use crate::error::{DataError, Result};
 use crate::files::interruptible;
 use crate::order::{OrderSpec, Place, Shuffle};
 use crate::source::{LoadTimes, Source};
+use account::Charged;
+pub use account::MemoryAccount;
 pub use cut::Cut;
 use narrow::Held;
 pub use pages::PoolMemory;
@@ -109,14 +112,18 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::start`].
-    pub fn start_in(source: Arc<dyn Source>, spec: RunSpec, memory: &PoolMemory) -> Result<Run> {
+    pub fn start_in(source: Arc<dyn Source>, mut spec: RunSpec, memory: &PoolMemory) -> Result<Run> {
         spec.batch.check(source.fields())?;
         if spec.cut.batch_size == 0 && spec.cut.max_tokens.is_none() {
             return Err(DataError::Argument("batch_size must be at least 1".into()));
         }
         spec.part.check(&*source, &spec)?;
-        let state = Mutex::new(State::new(&*source, &spec));
-        let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.0.clone());
+        if let Some(account) = &memory.account {
+            // The rest is for what is computed with the batches.
+            spec.memory_budget = spec.memory_budget.min(account.limit_bytes() / 2);
+        }
+        let state = Mutex::new(State::new(&*source, &spec, Charged::new(memory.account.clone())));
+        let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.pages.clone());
         let held = Held::new(source.fields(), &spec.batch, pages);
         let shared = Arc::new(Shared { source, spec, state, held, work: Condvar::new(), news: Condvar::new() });
         let mut run = Run { shared, threads: Vec::new(), process: std::process::id() };

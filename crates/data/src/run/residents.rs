@@ -70,6 +70,12 @@ impl Residents {
         slot.content.is_none()
     }
 
+    /// How many bytes blocks will take that are not there yet.
+    pub(super) fn lacking(&self, blocks: &[u32], infos: &[BlockInfo]) -> u64 {
+        let lacking = blocks.iter().filter(|&&block| self.number(block).is_none());
+        lacking.filter_map(|&block| infos.get(block as usize)).map(|info| info.memory_bytes).sum()
+    }
+
     /// The number of a block's slot.
     fn number(&self, block: u32) -> Option<usize> {
         self.at.get(block as usize).copied().flatten().map(|n| n.get() as usize - 1)
