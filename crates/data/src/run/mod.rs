@@ -187,9 +187,12 @@ impl Run {
         }
     }
 
-    /// What was counted so far.
+    /// What was counted so far. A forked child has counted nothing, and one of its parent's threads may have held the lock.
     pub fn stats(&self) -> Stats {
-        self.shared.state.lock().stats
+        match self.process == std::process::id() {
+            true => self.shared.state.lock().stats,
+            false => Stats::default(),
+        }
     }
 }
 
