@@ -26,7 +26,7 @@ pub use error::{Error, Failed, Result};
 pub use gt_ir::{DType, HostTensor, Scalar, Shape, TensorType};
 pub use host::{Element, put_scalar, scalar_at};
 pub use lane::{cut, cut_idle};
-pub use link::AnnouncedBatch;
+pub use link::{AnnouncedBatch, WantedLoader};
 pub use loading::Loader;
 pub use ops::{Arg, Index};
 pub use rng::{Generator, manual_seed};

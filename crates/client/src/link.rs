@@ -16,24 +16,34 @@ pub enum WaitError {
 pub struct AnnouncedBatch {
     /// Its number.
     pub batch: u64,
-    /// Its tensors.
+    /// Its tensors. None where those who made its parts do not agree: then one of them says why.
     pub types: Vec<TensorType>,
-    /// What whoever made it says of it.
-    pub note: Vec<u8>,
+    /// What those who made it say of it, part by part.
+    pub notes: Vec<Vec<u8>>,
 }
 
-/// A loader on a worker. Dropping it ends it.
+/// A loader that somebody wants.
+pub struct WantedLoader<'a> {
+    /// Describes it to the one of several workers that makes this part of its batches, of so many.
+    pub describe: &'a dyn Fn(usize, usize) -> Vec<u8>,
+    /// In how many parts its batches can be made.
+    pub most_parts: usize,
+    /// How many batches are made ahead.
+    pub ahead: usize,
+}
+
+/// A loader on a worker, or on several of which each makes a part. Dropping it ends it.
 pub trait WorkerLoader: Send + Sync {
     /// Waits for the next batch; another one is asked for in its place.
     fn next(&self, cancel: &dyn Fn() -> bool) -> Result<AnnouncedBatch, WaitError>;
     /// The tensors of a batch will be these values, once uploads without a payload define them.
-    fn bind(&self, batch: u64, values: &[TensorId]);
+    fn bind(&self, batch: &AnnouncedBatch, values: &[TensorId]);
     /// These values were not defined after all.
     fn unbind(&self, values: &[TensorId]);
     /// Nobody wants a batch.
     fn drop_batch(&self, batch: u64);
-    /// The name of the worker.
-    fn worker(&self) -> String;
+    /// The name of the worker that makes a part.
+    fn worker(&self, part: usize) -> String;
 }
 
 /// Where windows go and values come from. All methods may be called from any thread.
@@ -63,9 +73,14 @@ pub trait Link: Send + Sync {
         let _ = (id, bytes, cancel);
         Err(WaitError::Failed(Failure::new(FailureKind::Internal, "this link takes no payloads by themselves")))
     }
-    /// Opens a loader on a worker that has a process of its own; so many batches are made ahead. None where there is none.
-    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
-        let _ = (description, ahead);
+    /// Opens a loader on the workers where its batches would be made if they were created here and now, or on the one that the
+    /// session lives on. None where that has no process of its own.
+    fn open_loader(
+        &self,
+        wanted: &WantedLoader<'_>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        let _ = (wanted, cancel);
         Ok(None)
     }
 }
@@ -95,7 +110,11 @@ impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         (**self).lend(id, bytes, cancel)
     }
-    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
-        (**self).open_loader(description, ahead)
+    fn open_loader(
+        &self,
+        wanted: &WantedLoader<'_>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        (**self).open_loader(wanted, cancel)
     }
 }

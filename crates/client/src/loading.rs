@@ -4,26 +4,26 @@ use gt_ir::{Failure, FailureKind, ops};
 
 use crate::error::Result;
 use crate::lane;
-use crate::link::{AnnouncedBatch, WorkerLoader};
+use crate::link::{AnnouncedBatch, WantedLoader, WorkerLoader};
 use crate::session::{Session, blocking, failed, interrupted, running, session, wait_error};
 use crate::tensor::{History, Tensor};
 use crate::value::Value;
 
-/// A loader on a worker. Dropping it ends it; values that were taken from it stay.
+/// A loader on a worker, or on several. Dropping it ends it; values that were taken from it stay.
 pub struct Loader {
     remote: Box<dyn WorkerLoader>,
     session: &'static Session,
 }
 
 impl Loader {
-    /// Opens a loader on the worker of this process's session; so many batches are made ahead. None where the session is in
-    /// this process anyway.
+    /// Opens a loader where its batches would be created now: on each of the workers that the scope splits rows over, or on the
+    /// worker of this process's session. None where the session is in this process anyway.
     ///
     /// # Errors
-    /// When there is no session, or it has ended.
-    pub fn open(description: &[u8], ahead: usize) -> Result<Option<Loader>> {
+    /// When there is no session, or it has ended, or the wait for a worker was interrupted.
+    pub fn open(wanted: &WantedLoader<'_>) -> Result<Option<Loader>> {
         let session = session()?;
-        let opened = session.link.open_loader(description, ahead).map_err(wait_error)?;
+        let opened = blocking(|| session.link.open_loader(wanted, &interrupted)).map_err(wait_error)?;
         Ok(opened.map(|remote| Loader { remote, session }))
     }
 
@@ -32,9 +32,9 @@ impl Loader {
         running().is_some_and(|now| std::ptr::eq(now, self.session))
     }
 
-    /// The name of the worker.
-    pub fn worker(&self) -> String {
-        self.remote.worker()
+    /// The name of the worker that makes a part.
+    pub fn worker(&self, part: usize) -> String {
+        self.remote.worker(part)
     }
 
     /// What is said of the next batch. Waits only while the worker is behind.
@@ -53,7 +53,7 @@ impl Loader {
     pub fn tensors(&self, batch: &AnnouncedBatch) -> Result<Vec<Tensor>> {
         let ids = lane::upcoming(batch.types.len());
         // Before they are recorded: a window may be cut, and sent, with any of them.
-        self.remote.bind(batch.batch, &ids);
+        self.remote.bind(batch, &ids);
         let (mut tensors, mut done) = (Vec::with_capacity(ids.len()), Ok(()));
         for (number, (ty, &expected)) in batch.types.iter().zip(&ids).enumerate() {
             let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
@@ -78,6 +78,6 @@ impl Loader {
 
 impl std::fmt::Debug for Loader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loader").field("worker", &self.worker()).finish_non_exhaustive()
+        f.debug_struct("Loader").field("worker", &self.worker(0)).finish_non_exhaustive()
     }
 }

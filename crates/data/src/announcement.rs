@@ -15,7 +15,7 @@ use crate::run::{Position, Stats};
 pub enum Announced {
     /// A tensor: the next of those that the batch has.
     Tensor,
-    /// A string for each sample.
+    /// A string for each sample of the part.
     Text {
         /// Whether they are text.
         utf8: bool,
@@ -29,7 +29,7 @@ pub enum Announced {
 pub enum Outcome {
     /// There is one.
     Batch {
-        /// How many samples it has.
+        /// How many samples it has, those of other parts included.
         samples: usize,
         /// The place behind it.
         position: Position,
@@ -77,7 +77,55 @@ impl Outcome {
             Entry::Text { utf8, rows } => Announced::Text { utf8: *utf8, rows: rows.clone() },
         };
         let entries = batch.entries.iter().map(|(name, of)| (name.clone(), entry(of))).collect();
-        Outcome::Batch { samples: batch.samples, position, entries }
+        Outcome::Batch { samples: batch.of, position, entries }
+    }
+
+    /// What came of a batch whose parts were made by several, and whose word that is: who failed, or the first.
+    ///
+    /// # Errors
+    /// When they do not speak of the same batch.
+    pub fn joined(parts: impl IntoIterator<Item = Outcome>) -> Result<(usize, Outcome)> {
+        let mut joined: Option<Outcome> = None;
+        let mut agree = true;
+        for (number, part) in parts.into_iter().enumerate() {
+            if let Outcome::Failed { .. } = part {
+                return Ok((number, part));
+            }
+            match &mut joined {
+                None => joined = Some(part),
+                Some(whole) => agree &= whole.join(part),
+            }
+        }
+        match joined {
+            Some(whole) if agree => Ok((0, whole)),
+            _ => Err(malformed(&"the workers that make its parts do not agree")),
+        }
+    }
+
+    /// Adds the strings of the next part; whether it is one of the same batch.
+    fn join(&mut self, next: Outcome) -> bool {
+        let (own, other) = match (self, next) {
+            (Outcome::End, Outcome::End) => return true,
+            (
+                Outcome::Batch { samples, position, entries },
+                Outcome::Batch { samples: of_next, position: at_next, entries: others },
+            ) if (*samples, *position, entries.len()) == (of_next, at_next, others.len()) => {
+                ((*samples, entries), others)
+            }
+            _ => return false,
+        };
+        let (samples, entries) = own;
+        entries.iter_mut().zip(other).all(|((name, entry), (next_name, next))| match (entry, next) {
+            (Announced::Tensor, Announced::Tensor) => *name == next_name,
+            (Announced::Text { rows, .. }, Announced::Text { rows: more, .. }) => {
+                // A batch that is whole on each worker has been told whole.
+                if rows.len() < samples {
+                    rows.extend(more);
+                }
+                *name == next_name && rows.len() <= samples
+            }
+            _ => false,
+        })
     }
 }
 
@@ -178,6 +226,29 @@ mod tests {
             // Cut anywhere it is none.
             (0..bytes.len()).for_each(|len| assert!(Announcement::decode(&bytes[..len]).is_err(), "{len}"));
         }
+    }
+
+    #[test]
+    fn parts_of_a_batch_are_joined_in_order() {
+        let text = |rows: &[&str]| Announced::Text {
+            utf8: true,
+            rows: rows.iter().map(|row| row.as_bytes().to_vec()).collect(),
+        };
+        let part = |rows: &[&str], position| Outcome::Batch {
+            samples: 3,
+            position: Position { position, batch: 0 },
+            entries: vec![("x".into(), Announced::Tensor), ("s".into(), text(rows))],
+        };
+        let whole = part(&["a", "b", "c"], 3);
+        assert_eq!(Outcome::joined([part(&["a", "b"], 3), part(&["c"], 3)]).unwrap(), (0, whole.clone()));
+        assert_eq!(Outcome::joined([whole.clone(), whole.clone()]).unwrap(), (0, whole.clone()));
+        assert_eq!(Outcome::joined([Outcome::End, Outcome::End]).unwrap(), (0, Outcome::End));
+        let failed = Outcome::Failed { error: DataError::Interrupted, opening: false };
+        assert_eq!(Outcome::joined([whole.clone(), failed.clone()]).unwrap(), (1, failed));
+        for other in [part(&["c"], 4), Outcome::End] {
+            assert!(Outcome::joined([part(&["a", "b"], 3), other]).is_err());
+        }
+        assert!(Outcome::joined([]).is_err());
     }
 
     proptest! {

@@ -142,7 +142,7 @@ mod tests {
     use crate::batch::{BatchSpec, Collate, Outliers, Output, Step};
     use crate::order::{OrderSpec, Shuffle};
     use crate::parquet::RangeEnd;
-    use crate::run::{Cut, Position};
+    use crate::run::{Cut, Position, RowPart};
 
     fn described() -> LoaderSpec {
         let output = Output {
@@ -192,6 +192,7 @@ mod tests {
                 prefetch: 4,
                 memory_budget: 1 << 31,
                 skip_errors: true,
+                part: RowPart { number: 1, of: 4 },
             },
         }
     }

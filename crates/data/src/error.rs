@@ -58,6 +58,11 @@ pub enum DataError {
         /// What is not supported.
         why: String,
     },
+    /// The user's: what batches need is more than the loader may have.
+    #[error(
+        "{0}; the loader holds blocks and batches: a smaller batch_size, prefetch_factor or shuffle_pool needs less"
+    )]
+    Memory(String),
     /// The caller asked for the wait to end.
     #[error("interrupted")]
     Interrupted,
@@ -109,7 +114,7 @@ impl DataError {
             | DataError::Corrupt { path, .. }
             | DataError::Schema { path, .. }
             | DataError::Unsupported { path, .. } => Some(path),
-            DataError::Argument(_) | DataError::Interrupted | DataError::Internal(_) => None,
+            DataError::Argument(_) | DataError::Memory(_) | DataError::Interrupted | DataError::Internal(_) => None,
         }
     }
 
@@ -133,7 +138,7 @@ impl DataError {
             | DataError::Corrupt { .. }
             | DataError::Schema { .. }
             | DataError::Unsupported { .. } => true,
-            DataError::Argument(_) | DataError::Interrupted | DataError::Internal(_) => false,
+            DataError::Argument(_) | DataError::Memory(_) | DataError::Interrupted | DataError::Internal(_) => false,
         }
     }
 }

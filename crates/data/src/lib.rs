@@ -40,7 +40,7 @@ pub use open::{Format, open};
 pub use order::{EpochOrder, OrderSpec, Place, Shuffle, Walk};
 pub use parquet::{EventSource, EventTable, NullValue, ParquetOptions, ParquetSource, ParquetWriter, RangeEnd};
 pub use report::{Mixing, ReportSpec, ShuffleReport, shuffle_report};
-pub use run::{Cut, PoolMemory, Position, Run, RunSpec, Stats};
+pub use run::{Cut, MemoryAccount, PoolMemory, Position, RowPart, Run, RunSpec, Stats, most_parts};
 pub use shuffle_files::{ShuffleFiles, shuffle_files};
 pub use source::{BlockInfo, LoadTimes, Source};
 pub use tar_shards::TarSource;

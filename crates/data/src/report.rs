@@ -18,7 +18,7 @@ pub struct ReportSpec {
 /// How well one stretch of an epoch is mixed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Mixing {
-    /// How often a sample is of the same block as the one before.
+    /// How often a sample is of the same block as that of the position before. (Inside a batch samples come lane by lane.)
     pub same_block: f64,
     /// Blocks in a batch, over what a full shuffle would have.
     pub distinct_blocks: f64,

@@ -52,6 +52,11 @@ pub trait Source: Send + Sync {
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block>;
     /// A sample's number in the whole: stable over epochs and loaders.
     fn sample_id(&self, block: u32, row: u32) -> u64;
+    /// How many items a sample has in a column of lists, if that is known before it is read: then it is of all samples.
+    fn sample_len(&self, field: usize, block: u32, row: u32) -> Option<usize> {
+        let _ = (field, block, row);
+        None
+    }
     /// Its files.
     fn files(&self) -> &SourceFiles;
 

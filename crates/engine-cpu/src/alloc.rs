@@ -12,7 +12,7 @@ use std::alloc::{Layout as Block, LayoutError, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use gt_engine::{Memory, Quota};
+use gt_engine::{HostMemory, Memory, Quota};
 use gt_ir::{Failure, FailureKind};
 use parking_lot::Mutex;
 
@@ -179,6 +179,32 @@ impl Allocator {
     }
 }
 
+/// Memory that others have allocated for the engine: it takes of the limit as blocks do (ALLOC-1).
+impl HostMemory for Allocator {
+    fn charge(&self, len_bytes: u64) -> Result<(), Failure> {
+        let mut inner = self.inner.lock();
+        let wanted = inner.live.saturating_add(len_bytes);
+        if wanted > self.limit_bytes {
+            return Err(self.refusal(len_bytes as usize, inner.live));
+        }
+        if wanted + inner.cached > self.limit_bytes {
+            inner.trim();
+        }
+        inner.live = wanted;
+        inner.peak = inner.peak.max(wanted);
+        Ok(())
+    }
+
+    fn give_back(&self, len_bytes: u64) {
+        let mut inner = self.inner.lock();
+        inner.live = inner.live.saturating_sub(len_bytes);
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+}
+
 /// While it lives, allocations are charged to a quota; however it ends, the next run's are not.
 pub struct Charging(Arc<Allocator>);
 
@@ -302,6 +328,19 @@ mod tests {
             allocator.memory(),
             Memory { live_bytes: 0, peak_bytes: 8192, cached_bytes: 0, limit_bytes: 10_000 }
         );
+    }
+
+    #[test]
+    fn ordinary_memory_takes_of_the_limit_and_of_what_is_cached() {
+        let allocator = Allocator::new(8192);
+        drop(allocator.allocate(4096).unwrap());
+        HostMemory::charge(&*allocator, 6000).unwrap();
+        let memory = allocator.memory();
+        assert_eq!((memory.live_bytes, memory.cached_bytes), (6000, 0));
+        assert!(allocator.allocate(4096).is_err());
+        assert_eq!(HostMemory::charge(&*allocator, 3000).unwrap_err().kind, FailureKind::Memory);
+        HostMemory::give_back(&*allocator, 6000);
+        allocator.allocate(4096).unwrap();
     }
 
     #[test]

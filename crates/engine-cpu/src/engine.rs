@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gt_engine::{Done, Engine, Memory, Run, Sink, Ticket, Value};
+use gt_engine::{Done, Engine, HostMemory, Memory, Run, Sink, Ticket, Value};
 use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
 use gt_plan::{Immediates, Plan, Role, Slot, Step, StepKind};
 use smallvec::SmallVec;
@@ -123,6 +123,10 @@ impl Engine for CpuEngine {
 
     fn trim(&mut self) {
         self.allocator.trim();
+    }
+
+    fn host_memory(&self) -> Arc<dyn HostMemory> {
+        self.allocator.clone()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gt_ir::{Failure, HostTensor, TensorType};
 use gt_plan::{Immediates, Plan, Slot};
 
+use crate::host_memory::{HostMemory, Uncounted};
 use crate::quota::Quota;
 
 /// A value on a device, or the failure that poisons it.
@@ -94,4 +95,8 @@ pub trait Engine: Send + 'static {
     fn memory(&self) -> Memory;
     /// Gives cached memory back to the system.
     fn trim(&mut self);
+    /// Counts what lies in ordinary memory for it.
+    fn host_memory(&self) -> Arc<dyn HostMemory> {
+        Arc::new(Uncounted)
+    }
 }

@@ -18,6 +18,7 @@ use gt_plan::{Plan, Slot};
 
 use crate::conformance::SplitMix;
 use crate::engine::{Engine, Memory, Run, Sink, Ticket, Value};
+use crate::host_memory::HostMemory;
 
 /// Wraps an engine so that it finishes late; see the module's page for what stays true.
 pub struct Late<E: Engine> {
@@ -169,6 +170,9 @@ impl<E: Engine> Engine for Late<E> {
     }
     fn trim(&mut self) {
         lock(&self.inner).trim();
+    }
+    fn host_memory(&self) -> Arc<dyn HostMemory> {
+        lock(&self.inner).host_memory()
     }
 }
 

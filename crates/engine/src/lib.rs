@@ -12,6 +12,7 @@
 pub mod conformance;
 mod eager;
 mod engine;
+mod host_memory;
 mod late;
 mod null;
 pub mod numbers;
@@ -22,6 +23,7 @@ mod stepwise;
 
 pub use eager::Eager;
 pub use engine::{Buffer, Done, Engine, Memory, Run, Sink, Ticket, Value};
+pub use host_memory::{HostMemory, Uncounted};
 pub use late::Late;
 pub use null::{Null, NullBuffer};
 pub use quota::Quota;

@@ -49,6 +49,11 @@ impl Quota {
         self.live.fetch_sub(bytes, Relaxed);
     }
 
+    /// The most there may be.
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
     /// What is used of it. Nothing is ever cached on a session's account.
     pub fn memory(&self) -> Memory {
         Memory {

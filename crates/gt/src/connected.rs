@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gt_client::link::{Link, WaitError, WorkerLoader};
+use gt_client::link::{Link, WaitError, WantedLoader, WorkerLoader};
 use gt_client::remote::Group;
 use gt_client::{Error, Result};
 use gt_ir::{HostTensor, TensorId, Window};
@@ -138,7 +138,11 @@ impl Link for Connected {
         self.group.lend(id, bytes, cancel)
     }
 
-    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
-        self.group.open_loader(description, ahead)
+    fn open_loader(
+        &self,
+        wanted: &WantedLoader<'_>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        self.group.open_loader(wanted, cancel)
     }
 }

@@ -4,8 +4,11 @@
 
 use std::sync::Arc;
 
-use gt_data::{Announcement, Batch, DataError, Entry, LoaderSpec, Outcome, Run, Source, Stats};
+use gt_data::{
+    Announcement, Batch, DataError, Entry, LoaderSpec, MemoryAccount, Outcome, PoolMemory, Run, Source, Stats,
+};
 use gt_ir::{Bytes, Shape, TensorType};
+use gt_worker::SessionMemory;
 use gt_worker::serve::{BatchMaker, Loading, MadeBatch};
 use parking_lot::Mutex;
 
@@ -17,13 +20,34 @@ const KEPT_SOURCES: usize = 8;
 const MOST_THREADS: usize = 256;
 
 /// The data sets of one session.
-#[derive(Default)]
 pub(crate) struct SessionLoading {
     /// The one used last comes last.
     sources: Mutex<Vec<(u64, Arc<dyn Source>)>>,
+    /// What loaders hold is the session's as its values are.
+    memory: PoolMemory,
+}
+
+/// A session's memory, as loaders know it.
+struct OfSession(SessionMemory);
+
+impl MemoryAccount for OfSession {
+    fn charge(&self, len_bytes: u64) -> Result<(), String> {
+        self.0.charge(len_bytes).map_err(|failure| failure.message)
+    }
+    fn give_back(&self, len_bytes: u64) {
+        self.0.give_back(len_bytes);
+    }
+    fn limit_bytes(&self) -> u64 {
+        self.0.limit_bytes()
+    }
 }
 
 impl SessionLoading {
+    /// Loaders of a session that has this much memory.
+    pub(crate) fn new(memory: SessionMemory) -> SessionLoading {
+        SessionLoading { sources: Mutex::default(), memory: PoolMemory::charged_to(Arc::new(OfSession(memory))) }
+    }
+
     fn source(&self, spec: &LoaderSpec) -> Result<Arc<dyn Source>, DataError> {
         if let Some(known) = self.known(spec.number) {
             return Ok(known);
@@ -55,9 +79,11 @@ impl SessionLoading {
     fn begin(&self, description: &[u8]) -> Result<Run, DataError> {
         let mut spec = LoaderSpec::decode(description)?;
         spec.run.threads = spec.run.threads.min(MOST_THREADS);
-        // Blocks and batches lie in this process's memory, beside the engine's.
-        spec.run.memory_budget = spec.run.memory_budget.min(memory_limit::available() / 2);
-        Run::start(self.source(&spec)?, spec.run)
+        // Blocks and batches lie in this process's memory, beside the engine's. Who makes a part holds a part of the pool.
+        let budget = spec.run.memory_budget.min(memory_limit::available() / 2);
+        spec.run.memory_budget = budget / spec.run.part.of.max(1) as u64;
+        // Pages of its own: they go back to the system with the loader.
+        Run::start_in(self.source(&spec)?, spec.run, &self.memory.with_new_pages())
     }
 }
 
@@ -86,11 +112,14 @@ fn said(announcement: &Announcement, tensors: Vec<(TensorType, Bytes)>) -> MadeB
     MadeBatch { tensors, note: announcement.encode().unwrap_or_default() }
 }
 
-/// A batch, taken apart.
+/// A batch, taken apart. What is said of a tensor is what the whole batch has, also where this is a part of its rows.
 fn made(batch: Batch) -> Result<Vec<(TensorType, Bytes)>, DataError> {
     let mut tensors = Vec::with_capacity(batch.entries.len());
     for (name, entry) in batch.entries {
-        if let Entry::Tensor { dtype, shape, bytes } = entry {
+        if let Entry::Tensor { dtype, mut shape, bytes } = entry {
+            if let (true, Some(rows)) = (batch.samples < batch.of, shape.first_mut()) {
+                *rows = batch.of;
+            }
             let wrong = |e| DataError::Argument(format!("column {name:?} cannot be a tensor: {e}"));
             tensors.push((TensorType { dtype, shape: Shape::try_new(&shape).map_err(wrong)? }, bytes));
         }

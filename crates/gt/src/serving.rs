@@ -64,7 +64,7 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
         Backend::Null => ("null", WorkerHandle::spawn(|| gt_engine::Null, worker)),
     };
     config.settings = Arc::new(crate::config::session_config);
-    config.loading = Some(Arc::new(|| Arc::new(SessionLoading::default())));
+    config.loading = Some(Arc::new(|memory| Arc::new(SessionLoading::new(memory))));
     let served = ServedDevice { engine: engine.to_string(), threads: threads as u32, memory_limit: limit };
     Service::start(handle, served, config).map_err(|e| Error::Connection(e.to_string()))
 }

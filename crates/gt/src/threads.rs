@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gt_client::{Error, Result};
-use gt_engine::{Engine, Memory, Run, Ticket};
+use gt_engine::{Engine, HostMemory, Memory, Run, Ticket};
 use gt_engine_cpu::{CpuBuffer, CpuEngine, CpuProgram};
 use gt_plan::Plan;
 
@@ -73,5 +73,9 @@ impl Engine for Adjustable {
 
     fn trim(&mut self) {
         self.engine.trim();
+    }
+
+    fn host_memory(&self) -> Arc<dyn HostMemory> {
+        self.engine.host_memory()
     }
 }

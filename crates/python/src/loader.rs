@@ -2,8 +2,8 @@
 
 use gt_client::Tensor;
 use gt_data::{
-    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, Run, RunSpec,
-    Shuffle, Source, Stats, Step, interruptible,
+    Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, RowPart, Run,
+    RunSpec, Shuffle, Source, Stats, Step, interruptible,
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
@@ -33,6 +33,7 @@ pub(crate) fn raised_with(error: DataError, more: &str) -> PyErr {
             from_package("DataError", message)
         }
         DataError::Argument(_) => PyValueError::new_err(message),
+        DataError::Memory(_) => from_package("OutOfMemoryError", message),
         DataError::Interrupted => Python::attach(PyErr::take).unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         _ => from_package("GTError", message),
     }
@@ -155,6 +156,7 @@ impl RunArgs {
             prefetch: self.prefetch,
             memory_budget: self.memory_budget,
             skip_errors: self.skip_errors,
+            part: RowPart::default(),
         })
     }
 }

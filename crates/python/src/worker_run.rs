@@ -1,11 +1,11 @@
-//! A pass over a data set that a worker makes: it reads the files, this process hears what batches there are.
+//! A pass over a data set that workers make: they read the files, this process hears what batches there are.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gt_client::{AnnouncedBatch, Loader};
-use gt_data::{Announced, Announcement, LoaderSpec, Outcome, Position, RunSpec, Stats};
+use gt_client::{AnnouncedBatch, Loader, WantedLoader};
+use gt_data::{Announced, Announcement, LoaderSpec, Outcome, Position, RowPart, RunSpec, Stats, most_parts};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,14 +14,14 @@ use crate::errors::OrRaise;
 use crate::loader::{raised, raised_with, strings};
 use crate::tensor::PyTensor;
 
-/// What this process knows of a run on a worker.
+/// What this process knows of a run on a worker, or on several of which each makes a part.
 pub(crate) struct WorkerRun {
     loader: Arc<Loader>,
     /// As it was begun, from where it stands now.
     spec: LoaderSpec,
     /// From where paths are seen, if some were not absolute.
     folder: Option<PathBuf>,
-    /// What the worker has counted, and what was counted here.
+    /// What the workers have counted, and what was counted here.
     there: Stats,
     here: Stats,
 }
@@ -74,7 +74,7 @@ impl WorkerRun {
         let folder = (of_source != source.spec).then_some(folder);
         let fingerprint = source.source.fingerprint();
         let spec = LoaderSpec { source: of_source, number: source.number, fingerprint, run: run.clone() };
-        let Some(loader) = begin(&spec)? else { return Ok(None) };
+        let Some(loader) = begin(&spec, most_parts(&*source.source, run))? else { return Ok(None) };
         let (there, here) = (Stats::default(), Stats::default());
         Ok(Some(WorkerRun { loader: Arc::new(loader), spec, folder, there, here }))
     }
@@ -95,9 +95,11 @@ impl WorkerRun {
         let batch = self.loader.next().or_raise();
         self.here.wait_s += begun.elapsed().as_secs_f64();
         let batch = batch?;
-        let said = Announcement::decode(&batch.note).map_err(raised)?;
-        self.there = said.stats;
-        match said.outcome {
+        let said = batch.notes.iter().map(|note| Announcement::decode(note)).collect::<Result<Vec<_>, _>>();
+        let said = said.map_err(raised)?;
+        self.there = said.iter().fold(Stats::default(), |sum, part| sum.beside(&part.stats));
+        let (part, outcome) = Outcome::joined(said.into_iter().map(|part| part.outcome)).map_err(raised)?;
+        match outcome {
             Outcome::Batch { samples, position, entries } => {
                 self.spec.run.start = position;
                 self.here.batches += 1;
@@ -119,7 +121,7 @@ impl WorkerRun {
                 if !opening {
                     return Err(raised(error).into());
                 }
-                let worker = self.loader.worker();
+                let worker = self.loader.worker(part);
                 Err(NoBatch::NotOpened(raised_with(
                     error,
                     &format!(
@@ -137,11 +139,17 @@ impl WorkerRun {
     }
 }
 
-fn begin(spec: &LoaderSpec) -> PyResult<Option<Loader>> {
+fn begin(spec: &LoaderSpec, most_parts: usize) -> PyResult<Option<Loader>> {
     let mut there = spec.clone();
     let ahead = announced_ahead(spec.run.prefetch);
     there.run.prefetch = (spec.run.prefetch - ahead.min(spec.run.prefetch)).max(1);
-    Loader::open(&there.encode().map_err(raised)?, ahead).or_raise()
+    // What can be written once can be written for every part.
+    there.encode().map_err(raised)?;
+    let describe = |number, of| {
+        let run = RunSpec { part: RowPart { number, of }, ..there.run.clone() };
+        LoaderSpec { run, ..there.clone() }.encode().unwrap_or_default()
+    };
+    Loader::open(&WantedLoader { describe: &describe, most_parts, ahead }).or_raise()
 }
 
 impl Arrived {

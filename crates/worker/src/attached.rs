@@ -13,7 +13,7 @@ use crate::queue::Queue;
 use crate::session::{ExecutedHook, Session};
 use crate::shared::Shared;
 use crate::stats::Totals;
-use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionConfig, WorkerStats};
+use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionConfig, SessionMemory, WorkerStats};
 
 /// A worker, whatever its buffers are.
 pub(crate) trait WorkerPort: Send + Sync {
@@ -40,6 +40,7 @@ pub(crate) trait SessionPort: Send + Sync {
     fn wake(&self);
     fn is_idle(&self) -> bool;
     fn stats(&self) -> WorkerStats;
+    fn memory(&self) -> SessionMemory;
     fn values(&self) -> Vec<TensorId>;
     fn close(&self);
 }
@@ -161,6 +162,10 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
             None => *self.session.worker.memory.lock(),
         };
         totals.stats(&self.session.worker, memory, 1)
+    }
+
+    fn memory(&self) -> SessionMemory {
+        SessionMemory::new(self.session.worker.clone(), self.session.quota.clone())
     }
 
     fn values(&self) -> Vec<TensorId> {

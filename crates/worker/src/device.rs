@@ -65,6 +65,7 @@ impl<E: Engine> Device<E> {
         let engine = make();
         *shared.engine.lock() = engine.name();
         *shared.memory.lock() = engine.memory();
+        let _ = shared.host.set(engine.host_memory());
         shared.debug.print(|| format!("{} runs on {}", shared.name, engine.name()));
         let cache = PlanCache::new(config.cached_plans);
         let canonicalizer = Canonicalizer::default();

@@ -12,7 +12,7 @@ use crate::inbox::{Message, Missing, Queued};
 use crate::moved::{Departing, Supplied};
 use crate::queue::Signals;
 use crate::session::ExecutedHook;
-use crate::{IdleHook, Interrupted, Oversupplied, ReadError, WorkerHandle, WorkerStats};
+use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionMemory, WorkerHandle, WorkerStats};
 
 struct Inner {
     port: Box<dyn SessionPort>,
@@ -35,6 +35,11 @@ pub struct SessionHandle {
 impl SessionHandle {
     pub(crate) fn new(port: Box<dyn SessionPort>, signals: Arc<Signals>, worker: WorkerHandle) -> Self {
         SessionHandle { inner: Arc::new(Inner { port, signals, worker }) }
+    }
+
+    /// Its account of ordinary memory.
+    pub fn memory(&self) -> SessionMemory {
+        self.inner.port.memory()
     }
 
     /// The worker it is a session of.

@@ -1,10 +1,10 @@
 //! What the device thread, the handles and all sessions see of one worker.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use gt_engine::Memory;
+use gt_engine::{HostMemory, Memory};
 use gt_observe::{Component, Debug, InstructionLog};
 use parking_lot::{Condvar, Mutex};
 
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) log: Option<Arc<InstructionLog>>,
     /// As of the last window that finished.
     pub(crate) memory: Mutex<Memory>,
+    /// The engine's account of ordinary memory, once there is an engine.
+    pub(crate) host: OnceLock<Arc<dyn HostMemory>>,
     pub(crate) cached_plans: AtomicU64,
     pub(crate) copier: Copier,
     ended: Mutex<bool>,
@@ -38,6 +40,7 @@ impl Shared {
             debug_compile: Debug::new(Component::Compile, config.debug_compile),
             log: config.log.clone(),
             memory: Mutex::new(Memory::default()),
+            host: OnceLock::new(),
             cached_plans: AtomicU64::new(0),
             copier: Copier::new(&config.name),
             ended: Mutex::new(false),

@@ -67,7 +67,7 @@ fn stage() -> (Stage, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let of_sessions = seen.clone();
     let stage = Stage::with(reference_worker(), |config| {
-        config.loading = Some(Arc::new(move || Arc::new(Makers(of_sessions.clone()))));
+        config.loading = Some(Arc::new(move |_| Arc::new(Makers(of_sessions.clone()))));
     });
     (stage, seen)
 }

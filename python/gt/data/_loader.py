@@ -72,7 +72,8 @@ class FileLoader(DataLoader):
 
     `pin_memory` is accepted, and means something once batches go to a GPU: the CPU takes them over where they were made.
 
-    With a server the session's worker reads the files and makes the batches; see `docs/data.md`.
+    With a server the session's worker reads the files and makes the batches; under a signal that splits rows over workers each
+    of them reads and makes its own part. See `docs/data.md`.
 
     The order is a function of seed, epoch and position alone: not of threads, memory or workers. `state_dict` is a small dict that
     stands for the batches that were given; after `load_state_dict` exactly the others follow.

@@ -17,7 +17,7 @@ class Mixing:
     """
 
     same_block: float
-    """How often a sample is of the same block as the one before."""
+    """How often a sample is of the same block as that of the position before. Inside a batch samples come lane by lane."""
     distinct_blocks: float
     """Blocks in a batch, over what a full shuffle would have."""
     design_effect: float

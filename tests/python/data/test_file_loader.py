@@ -96,7 +96,9 @@ def test_a_plain_state_resumes_with_another_batch_size(lists):
     resumed = loader(lists, shuffle=True, batch_size=5)
     resumed.load_state_dict(saved.state_dict())
     rest = list(itertools.chain(*ids_of(resumed)))
-    assert given + rest == list(itertools.chain(*ids_of(loader(lists, shuffle=True, shuffle_pool=4))))
+    whole = list(itertools.chain(*ids_of(loader(lists, shuffle=True, shuffle_pool=4))))
+    # Inside a batch samples come lane by lane, so the order of the same samples depends on where batches end.
+    assert given == whole[: len(given)] and sorted(rest) == sorted(whole[len(given) :])
 
 
 def test_each_epoch_has_its_own_order(lists):

@@ -404,3 +404,47 @@ def test_batches_larger_than_windows_may_be_are_not_held_up(cluster: Cluster, tm
         print(total)
     """
     assert cluster.run(program(tmp_path, text), server.address) == cluster.run(program(tmp_path, text))
+
+
+# A pool that fits what the session may have; what is counted while it loads and afterwards; then one that does not fit.
+COUNTED = """
+import time, gt
+ds = gt.data.NpyDataset(FOLDER + "/x.npy")
+def live():
+    gt.ones(1).sum().item()  # a worker looks at its memory when a window has run
+    return sum(s["live_bytes"] for s in gt.debug.get_worker_stats().values())
+dl = gt.data.DataLoader(ds, batch_size=16, shuffle=True, shuffle_pool=4, generator=0, num_workers=1)
+total = 0.0
+for step, batch in enumerate(dl):
+    total += batch["data"].sum().item()
+    if step == 20:
+        during = live()
+del batch
+until = time.monotonic() + 20
+while (after := live()) > 2**20 and time.monotonic() < until:
+    time.sleep(0.05)
+print(total, during > 8 * 2**20, after < 2**20)
+try:
+    next(iter(gt.data.DataLoader(ds, batch_size=64, shuffle=True, shuffle_pool="full")))
+except gt.errors.OutOfMemoryError as error:
+    print(error)
+print(gt.ones(3).sum().item())
+"""
+
+
+@pytest.mark.parametrize("limit", ["of the session", "of the worker"])
+def test_what_a_loader_holds_counts_as_what_a_session_holds(cluster: Cluster, tmp_path, limit):
+    """96 MiB in blocks of 4 MiB, where 64 MiB may be had."""
+    data = np.zeros((3072, 4096))
+    data[:, 0] = np.arange(3072)
+    np.save(tmp_path / "x.npy", data)
+    if limit == "of the session":
+        server = cluster.server("--max-session-memory", "64MiB", workers=1)
+    else:
+        server = cluster.server()
+        cluster.worker(server.port, "--memory-limit", "64MiB")
+        cluster.wait_for_workers(server, 1)
+    counted, refused, goes_on = cluster.run(program(tmp_path, COUNTED), server.address).splitlines()
+    assert counted == f"{float(np.arange(3072).sum())} True True"
+    assert "out of memory" in refused and "the loader" in refused and str(64 << 20) in refused, refused
+    assert goes_on == "3.0"

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use gt_data::{
-    BatchSpec, Cut, Elem, Kind, OrderSpec, Position, ReportSpec, Run, RunSpec, Shuffle, Source, shuffle_report,
+    BatchSpec, Cut, Elem, Kind, OrderSpec, Position, ReportSpec, RowPart, Run, RunSpec, Shuffle, Source, shuffle_report,
 };
 use gt_ir::DType;
 
@@ -82,6 +82,7 @@ fn measure(source: &Arc<dyn Source>, args: &BenchArgs, shuffle: Shuffle, threads
         prefetch: 2 * threads.max(1),
         memory_budget: args.memory_budget,
         skip_errors: args.input.skip_errors,
+        part: RowPart::default(),
     };
     let stop = super::stop()?;
     let begun = Instant::now();

@@ -17,8 +17,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::members::{Links, Members};
 use super::placing::Placing;
+use super::spread::{Spread, SpreadLoader};
 use super::{Dialer, Options, Remote};
-use crate::link::{Link, WaitError, WorkerLoader};
+use crate::link::{Link, WaitError, WantedLoader, WorkerLoader};
 use crate::signal;
 
 /// What makes a failure the same on every worker that met it: each had its own part, and may say it in other words.
@@ -51,13 +52,15 @@ pub struct Group {
     inner: Arc<Inner>,
 }
 
-struct Inner {
-    home: Arc<Remote>,
+pub(super) struct Inner {
+    pub(super) home: Arc<Remote>,
     /// Whether windows are placed (GROUP-1). Never taken back.
     is_placing: AtomicBool,
     placing: Mutex<Option<Placing>>,
     links: Links,
     told: Mutex<Told>,
+    /// Batches that several workers have, part by part.
+    pub(super) spread: Arc<Spread>,
 }
 
 impl Group {
@@ -73,6 +76,7 @@ impl Group {
             is_placing: AtomicBool::new(false),
             placing: Mutex::new(None),
             told: Mutex::default(),
+            spread: Arc::default(),
         });
         inner.home.on_news(Box::new(Inner::on_news(&inner)));
         let of_home = Arc::downgrade(&inner);
@@ -196,7 +200,7 @@ impl Inner {
         self.home.known_workers()
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         match &*self.placing.lock() {
             Some(placing) => placing.members.names(),
             None => self.workers().into_iter().map(|worker| worker.id).collect(),
@@ -223,12 +227,13 @@ impl Inner {
     }
 
     /// The stream, from its first placed window on.
-    fn placing(self: &Arc<Self>) -> Option<MutexGuard<'_, Option<Placing>>> {
+    pub(super) fn placing(self: &Arc<Self>) -> Option<MutexGuard<'_, Option<Placing>>> {
         let mut placing = self.placing.lock();
         if placing.is_none() {
             let on_news = Arc::new(Inner::on_news(self));
             let members = Members::new(&self.home, &self.workers(), self.links.clone(), on_news)?;
-            *placing = Some(Placing::new(members, self.home.take_live(), self.home.options().reports));
+            let (live, reports) = (self.home.take_live(), self.home.options().reports);
+            *placing = Some(Placing::new(members, live, self.spread.clone(), reports));
             self.is_placing.store(true, Ordering::Release);
         }
         Some(placing)
@@ -290,7 +295,7 @@ impl Inner {
     }
 
     /// A failure with what is known here of a lost worker.
-    fn explain(&self, id: Option<TensorId>, failure: Failure) -> Failure {
+    pub(super) fn explain(&self, id: Option<TensorId>, failure: Failure) -> Failure {
         if failure.kind != FailureKind::WorkerLost || self.home.ended().is_some() {
             return failure;
         }
@@ -348,7 +353,7 @@ impl Inner {
     }
 }
 
-fn nowhere() -> Failure {
+pub(super) fn nowhere() -> Failure {
     Failure::new(FailureKind::WorkerLost, "the worker that had it is gone")
 }
 
@@ -398,7 +403,14 @@ impl Link for Group {
         self.inner.lend(id, bytes, cancel)
     }
 
-    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
-        Link::open_loader(&*self.inner.home, description, ahead)
+    fn open_loader(
+        &self,
+        wanted: &WantedLoader<'_>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        match SpreadLoader::open(&self.inner, wanted, cancel)? {
+            Some(loader) => Ok(Some(Box::new(loader))),
+            None => Link::open_loader(&*self.inner.home, wanted, cancel),
+        }
     }
 }

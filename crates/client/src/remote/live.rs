@@ -40,10 +40,12 @@ impl Live {
         }
     }
 
-    /// Which loss an instruction depends on. A write needs its new values only: the old ones are replaced.
+    /// Which loss an instruction depends on. A write needs its new values only: the old ones are replaced. The payload of an
+    /// upload may have been lost before anybody asked for it.
     fn loss_of(&self, instr: &Instr) -> Option<usize> {
         let needed = match &instr.op {
             Op::Write(_) => &instr.ins[instr.ins.len() / 2..],
+            Op::Upload(_) => &instr.outs[..],
             _ => &instr.ins[..],
         };
         needed.iter().find_map(|id| self.lost.get(id).copied())

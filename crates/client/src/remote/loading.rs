@@ -73,11 +73,19 @@ impl Shared {
             let _ = self.post(&StreamMessage::Bind { loader, batch, values });
         }
     }
+
+    /// These values are not defined: nobody wants what is left of their batches.
+    pub(super) fn unbind(&self, ids: &[TensorId]) {
+        let of_batches = self.binds.lock().take(ids.iter().copied());
+        for (loader, batch) in of_batches.into_keys() {
+            let _ = self.post(&StreamMessage::Bind { loader, batch, values: Vec::new() });
+        }
+    }
 }
 
 impl Remote {
     /// Opens a loader on the worker that the session lives on; so many batches are made ahead.
-    pub(super) fn open_loader(&self, description: &[u8], ahead: usize) -> Result<RemoteLoader, WaitError> {
+    pub(super) fn load_here(&self, description: &[u8], ahead: usize) -> Result<RemoteLoader, WaitError> {
         let shared = self.shared.clone();
         let (loader, losses) = {
             let mut state = shared.state.lock();
@@ -149,17 +157,18 @@ impl WorkerLoader for RemoteLoader {
         match answer? {
             Answer::Batch { types, note } => {
                 self.ask()?;
-                Ok(AnnouncedBatch { batch, types, note })
+                Ok(AnnouncedBatch { batch, types, notes: vec![note] })
             }
             Answer::Failed(failure) => Err(WaitError::Failed(failure)),
             other => Err(other.unexpected()),
         }
     }
 
-    fn bind(&self, batch: u64, values: &[TensorId]) {
+    fn bind(&self, batch: &AnnouncedBatch, values: &[TensorId]) {
+        let (loader, batch) = (self.loader, batch.batch);
         let mut binds = self.shared.binds.lock();
         for (tensor, &id) in (0u32..).zip(values) {
-            binds.waiting.insert(id, Bound { loader: self.loader, batch, tensor });
+            binds.waiting.insert(id, Bound { loader, batch, tensor });
         }
     }
 
@@ -172,7 +181,7 @@ impl WorkerLoader for RemoteLoader {
         let _ = self.shared.post(&StreamMessage::Bind { loader: self.loader, batch, values: Vec::new() });
     }
 
-    fn worker(&self) -> String {
+    fn worker(&self, _: usize) -> String {
         self.shared.state.lock().home.as_ref().map(|home| home.id.clone()).unwrap_or_default()
     }
 }

@@ -150,6 +150,11 @@ impl Remote {
         self.shared.bind(loaded);
     }
 
+    /// It is not, and will not be.
+    pub(super) fn unbind(&self, loaded: &[TensorId]) {
+        self.shared.unbind(loaded);
+    }
+
     /// Says something that takes no credits.
     pub(super) fn say(&self, message: &StreamMessage<'_>) {
         // A session that has ended says so to whoever waits for it.

@@ -19,6 +19,7 @@ mod members;
 mod placing;
 mod receive;
 mod recorder;
+mod spread;
 mod state;
 mod upkeep;
 mod upload;
@@ -37,7 +38,7 @@ pub use group::Group;
 use recorder::Recorder;
 use state::State;
 
-use crate::link::{Link, WaitError, WorkerLoader};
+use crate::link::{Link, WaitError, WantedLoader, WorkerLoader};
 
 /// How long a lost server is looked for, from when it was last heard, before the session is given up: waits end within five
 /// seconds.
@@ -275,8 +276,12 @@ impl Link for Remote {
         self.shared.lend(id, bytes, cancel)
     }
 
-    fn open_loader(&self, description: &[u8], ahead: usize) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
-        Ok(Some(Box::new(Remote::open_loader(self, description, ahead)?)))
+    fn open_loader(
+        &self,
+        wanted: &WantedLoader<'_>,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Option<Box<dyn WorkerLoader>>, WaitError> {
+        Ok(Some(Box::new(self.load_here(&(wanted.describe)(0, 1), wanted.ahead)?)))
     }
 }
 

@@ -5,15 +5,18 @@
 //! PLACING-2: a window is placed on workers that are there. One that is lost meanwhile is given up in all streams.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use gt_ir::{Bytes, Failure, FailureKind, Op, OpError, Payload, ScopeId, TensorId, Window};
+use gt_ir::{Bytes, Failure, FailureKind, OpError, Payload, ScopeId, TensorId, Window};
 use gt_net::protocol::{StreamMessage, encode};
-use gt_plan::shard::{Layout, Placed, PlacedStep, PlacedWindow, Placer, Repeated};
+use gt_plan::shard::{Layout, Placed, PlacedWindow, Placement, Placer, Repeated, UploadShare, UploadStep};
 
 use super::encoder::longest_inside;
+use super::group::nowhere;
 use super::live::Live;
 use super::member::Load;
 use super::members::{Loss, Members};
+use super::spread::{self, Spread, Supplied};
 use crate::signal;
 
 /// What a group knows of its stream, under one lock.
@@ -23,6 +26,7 @@ pub(super) struct Placing {
     pub(super) live: Live,
     /// Uploads whose payload is to be lent, and the worker that waits for it.
     pub(super) lent: HashMap<TensorId, u32>,
+    spread: Arc<Spread>,
 }
 
 /// Payloads that travel apart, by worker, and how many bytes each worker takes in all.
@@ -33,12 +37,12 @@ struct Apart {
 }
 
 impl Placing {
-    pub(super) fn new(members: Members, live: Live, reports: bool) -> Placing {
+    pub(super) fn new(members: Members, live: Live, spread: Arc<Spread>, reports: bool) -> Placing {
         let mut placer = Placer::new(members.home());
         if reports {
             placer.keep_report();
         }
-        Placing { placer, members, live, lent: HashMap::new() }
+        Placing { placer, members, live, lent: HashMap::new(), spread }
     }
 
     /// Takes note of what has happened to the workers.
@@ -67,15 +71,19 @@ impl Placing {
     /// Places a window and sends it.
     pub(super) fn send(&mut self, mut window: Window) {
         self.catch_up();
+        let spread = self.spread_in(&window);
         self.live.spare(&mut window);
         let outs = || window.instrs.iter().flat_map(|instr| instr.outs.iter().copied());
         if self.members.remote(self.members.home()).is_none() {
             let failure = Failure::new(FailureKind::WorkerLost, "there was no worker, and nobody waited for one");
             return self.live.fail(outs(), failure);
         }
-        // Made at home, whatever the scope: that is where the loader is.
-        let loaded = self.members.remote(self.members.home()).map_or_else(Vec::new, |home| home.loaded_in(&window));
-        self.placer.keep_at_home(&loaded);
+        // Made where the loader is, whatever the scope.
+        let home = self.members.home();
+        let mut loaded = self.members.remote(home).map_or_else(Vec::new, |home| home.loaded_in(&window));
+        loaded.retain(|id| spread.iter().all(|(of, _)| of != id));
+        let at_home = loaded.iter().map(|&id| (id, Placement::on(home)));
+        self.placer.supply(spread.iter().map(|(id, by)| (*id, by.placement.clone())).chain(at_home));
         let layouts = self.layouts(&window);
         self.members.ensure(layouts.values().flatten().flat_map(|layout| layout.mesh.workers().iter().copied()));
         let layout = |scope: ScopeId| self.members.present(layouts.get(&scope)?.clone()?);
@@ -88,6 +96,21 @@ impl Placing {
             loaded.iter().for_each(|id| _ = self.lent.remove(id));
             home.bind(loaded);
         }
+        spread.iter().for_each(|(id, _)| _ = self.lent.remove(id));
+        spread::bind(&spread);
+    }
+
+    /// The values of a window that several workers have, part by part. Where one of them is gone they are lost.
+    fn spread_in(&mut self, window: &Window) -> Vec<(TensorId, Supplied)> {
+        let mut found = self.spread.take(window);
+        let is_there = |by: &Supplied| by.is_there(&self.members);
+        let lost: Vec<(TensorId, Supplied)> = found.extract_if(.., |(_, by)| !is_there(by)).collect();
+        if !lost.is_empty() {
+            let failure = self.live.last_loss().cloned().unwrap_or_else(nowhere);
+            self.live.fail(lost.iter().map(|(id, _)| *id), failure);
+            lost.iter().for_each(|(id, by)| by.unbind(*id));
+        }
+        found
     }
 
     /// What the scopes of a window mean.
@@ -108,12 +131,8 @@ impl Placing {
         again.add_payloads(payloads);
         let Repeated { bindings, uploads, .. } = &mut again;
         let first = bindings.first.0;
-        let uploads = uploads.iter().map(|upload| Uploading {
-            at: upload.step,
-            id: TensorId(first + upload.defined),
-            worker: upload.worker,
-            len_bytes: upload.len_bytes,
-        });
+        let named = |upload: &UploadStep| UploadShare { id: TensorId(first + upload.defined), ..upload.share };
+        let uploads = uploads.iter().map(named);
         let apart = self.take_apart(uploads.collect(), &mut bindings.uploads);
         let mut bytes = Vec::new();
         bindings.encode(&mut bytes);
@@ -131,7 +150,7 @@ impl Placing {
 
     /// Sends a placed window to the workers that take part.
     pub(super) fn dispatch(&mut self, mut placed: PlacedWindow) {
-        let uploads = uploads_of(&placed);
+        let uploads = placed.upload_shares();
         let apart = self.take_apart(uploads, &mut placed.uploads);
         let mut bytes = Vec::with_capacity(64 + 96 * placed.steps.len());
         placed.encode(&mut bytes);
@@ -159,15 +178,15 @@ impl Placing {
     }
 
     /// Takes large payloads out, and notes what else is to come.
-    fn take_apart(&mut self, uploads: Vec<Uploading>, payloads: &mut Vec<Payload>) -> Apart {
+    fn take_apart(&mut self, uploads: Vec<UploadShare>, payloads: &mut Vec<Payload>) -> Apart {
         let mut taken = Apart::default();
         if uploads.is_empty() {
             return taken;
         }
         let longest = longest_inside(payloads);
-        for Uploading { at, id, worker, len_bytes } in uploads {
+        for UploadShare { step, id, worker, len_bytes } in uploads {
             *taken.len_bytes.entry(worker).or_default() += len_bytes;
-            match payloads.iter().position(|payload| payload.instr == at) {
+            match payloads.iter().position(|payload| payload.instr == step) {
                 None => _ = self.lent.insert(id, worker),
                 Some(place) if payloads[place].bytes.len() > longest => {
                     let Payload { bytes, .. } = payloads.remove(place);
@@ -178,27 +197,6 @@ impl Placing {
         }
         taken
     }
-}
-
-/// An upload of a placed window.
-struct Uploading {
-    /// Its step.
-    at: u32,
-    id: TensorId,
-    /// Who takes it.
-    worker: u32,
-    len_bytes: u64,
-}
-
-fn uploads_of(placed: &PlacedWindow) -> Vec<Uploading> {
-    let upload = |(at, step): (u32, &PlacedStep)| {
-        let PlacedStep::Run { instr, outs, .. } = step else { return None };
-        let Op::Upload(upload) = &instr.op else { return None };
-        let placement = placed.placements.get(*outs.first()? as usize)?;
-        let len_bytes = (upload.shape.numel() * upload.dtype.size()) as u64;
-        Some(Uploading { at, id: *instr.outs.first()?, worker: *placement.mesh.workers().first()?, len_bytes })
-    };
-    (0u32..).zip(&placed.steps).filter_map(upload).collect()
 }
 
 fn refused(error: &OpError) -> Failure {

@@ -17,7 +17,7 @@ use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::files::{Location, SourceFiles};
 use crate::order::{OrderSpec, Shuffle};
-use crate::run::{Cut, Position, Run, RunSpec};
+use crate::run::{Cut, Position, RowPart, Run, RunSpec};
 use crate::source::{LoadTimes, Source};
 
 const VERSION: u32 = 1;
@@ -112,6 +112,7 @@ fn write_into(
         prefetch: 2 * threads.max(1),
         memory_budget: 1 << 30,
         skip_errors: false,
+        part: RowPart::default(),
     };
     let mut run = Run::start(source.clone(), spec)?;
     let mut samples = 0;

@@ -177,6 +177,12 @@ impl Source for ArraySource {
         self.starts[block as usize] + row as u64
     }
 
+    fn sample_len(&self, field: usize, block: u32, row: u32) -> Option<usize> {
+        let at = (self.starts[block as usize] + row as u64) as usize;
+        let offsets = self.columns.get(field)?.offsets.as_ref()?;
+        Some((offsets[at + 1] - offsets[at]) as usize)
+    }
+
     fn files(&self) -> &SourceFiles {
         &self.files
     }

@@ -32,18 +32,21 @@ pub struct Picked<'a> {
     pub piece: u32,
 }
 
-/// Makes a batch of samples.
+/// Makes a batch of samples, or the part of one. `longest` says for each output how long samples of the other parts are; nothing
+/// where there are none.
 ///
 /// # Errors
 /// When ragged columns that share lengths differ in them.
-pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Result<Batch> {
-    let mut batch = Batch { entries: Vec::with_capacity(spec.outputs.len() + 3), samples: samples.len() };
+pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>], longest: &[usize]) -> Result<Batch> {
+    let entries = Vec::with_capacity(spec.outputs.len() + 3);
+    let mut batch = Batch { entries, samples: samples.len(), of: samples.len() };
     let rows = spec.splits(fields).map(|(field, max)| split(samples, field, max));
     let samples = rows.as_deref().unwrap_or(samples);
     // The first column that was asked of memory.
     let mut asked: Option<usize> = None;
     let mut shared: Option<(&Output, Kept)> = None;
-    for output in &spec.outputs {
+    for (number, output) in spec.outputs.iter().enumerate() {
+        let elsewhere = longest.get(number).map_or(0, |&len| output.max_len.map_or(len, |max| len.min(max)));
         let field = &fields[output.field];
         // Whether it lies beside what was asked of memory before (GATHER-2).
         let beside =
@@ -63,12 +66,12 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>]) -> Res
                     && ((beside && asked == Some(first.field))
                         || samples.iter().all(|s| column(s, output.field).shares_items_with(column(s, first.field))))
                 {
-                    let entry = ragged(spec, output, field, samples, kept, !beside).1;
+                    let entry = ragged(spec, output, field, samples, (kept, elsewhere), !beside).1;
                     batch.entries.push((output.name.clone(), entry));
                     continue;
                 }
                 let mine = Kept::of(samples, output.field, output.max_len, spec.outliers, spec.seed);
-                let (extent, entry) = ragged(spec, output, field, samples, &mine, !beside);
+                let (extent, entry) = ragged(spec, output, field, samples, (&mine, elsewhere), !beside);
                 batch.entries.push((output.name.clone(), entry));
                 match (&shared, spec.lengths_each) {
                     (_, true) => push_lengths(&mut batch, spec.collate, &format!("{}_", output.name), &mine, extent),
@@ -202,17 +205,17 @@ fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>], asks: bool) -> 
     Entry::Tensor { dtype: output.dtype, shape, bytes }
 }
 
-/// Any number of items for each sample; with how many a row has.
+/// Any number of items for each sample; with how many a row has. Rows are as long as those `elsewhere` at least.
 fn ragged(
     spec: &BatchSpec,
     output: &Output,
     field: &Field,
     samples: &[Picked<'_>],
-    kept: &Kept,
+    (kept, elsewhere): (&Kept, usize),
     asks: bool,
 ) -> (usize, Entry) {
     let item_bytes = field.width() * output.dtype.size();
-    let longest = kept.lens().max().unwrap_or(0);
+    let longest = kept.lens().max().unwrap_or(0).max(elsewhere);
     let (extent, items) = match spec.collate {
         Collate::Padded => {
             let extent = longest.next_multiple_of(output.multiple);

@@ -41,6 +41,8 @@ pub struct Batch {
     pub entries: Vec<(String, Entry)>,
     /// How many samples it has.
     pub samples: usize,
+    /// How many the whole batch has, where this is a part of it.
+    pub of: usize,
 }
 
 impl Batch {

@@ -7,6 +7,8 @@
 //! ORDER-1: every sample has exactly one position, and every position below `len` exactly one sample.
 //! ORDER-2: nothing but the spec, the epoch and the lengths of blocks matters: not threads, prefetch or workers.
 //! ORDER-3: a block's samples all lie in one window of one lane, so that it can be dropped when the window ends.
+//! ORDER-4: the samples of a batch come lane by lane. So consecutive rows of every batch are those of the same lanes, and who
+//!          makes only these reads only the blocks of these lanes, but for samples at the borders.
 
 use std::sync::Arc;
 
@@ -32,6 +34,16 @@ pub enum Shuffle {
     },
     /// One exact permutation of the whole epoch.
     Full,
+}
+
+impl Shuffle {
+    /// How many sequences of blocks there are.
+    pub fn lanes(self) -> usize {
+        match self {
+            Shuffle::Off | Shuffle::Full => 1,
+            Shuffle::Pool { blocks, lanes } => lanes.max(1).min(blocks.max(1)),
+        }
+    }
 }
 
 /// What determines an order, apart from the epoch and the lengths of blocks.
@@ -83,7 +95,7 @@ impl EpochOrder {
         }
         let (pool, lanes) = match spec.shuffle {
             Shuffle::Off => (1, 1),
-            Shuffle::Pool { blocks: pool, lanes } => (pool.max(1), lanes.max(1).min(pool.max(1))),
+            Shuffle::Pool { blocks: pool, .. } => (pool.max(1), spec.shuffle.lanes()),
             Shuffle::Full => (lens.len().max(1), 1),
         };
         let dealt = lanes::deal(&blocks, lens, lanes);
@@ -170,12 +182,17 @@ impl Walk {
     pub fn position(&self) -> u64 {
         self.position
     }
-}
 
-impl Iterator for Walk {
-    type Item = Place;
+    /// The places of the next `size` positions, lane by lane (ORDER-4).
+    pub fn batch(&mut self, size: usize) -> Vec<Place> {
+        let mut numbered: Vec<(usize, Place)> = std::iter::from_fn(|| self.step()).take(size).collect();
+        // Stable: inside a lane they stay in their order.
+        numbered.sort_by_key(|(lane, _)| *lane);
+        numbered.into_iter().map(|(_, place)| place).collect()
+    }
 
-    fn next(&mut self) -> Option<Place> {
+    /// The next place, and its lane.
+    fn step(&mut self) -> Option<(usize, Place)> {
         let (lane, index) = self.order.turns.locate(self.position)?;
         self.position += 1;
         let windows = &self.order.windows[lane];
@@ -186,7 +203,15 @@ impl Iterator for Walk {
             *held = Some((number, self.order.shuffled(lane, number)));
         }
         let (number, places) = held.as_ref()?;
-        Some(places[(index - windows[*number].start) as usize])
+        Some((lane, places[(index - windows[*number].start) as usize]))
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Place;
+
+    fn next(&mut self) -> Option<Place> {
+        self.step().map(|(_, place)| place)
     }
 }
 

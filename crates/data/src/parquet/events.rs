@@ -338,6 +338,14 @@ impl Source for EventSource {
         self.events[self.places[block as usize].events.start + row as usize].id
     }
 
+    fn sample_len(&self, field: usize, block: u32, row: u32) -> Option<usize> {
+        let event = self.events[self.places[block as usize].events.start + row as usize];
+        match field.checked_sub(self.reader.fields.len()) {
+            None => Some((event.end - event.start) as usize),
+            Some(column) => self.table.columns.get(column).map(|column| column.len(event.id as u32)),
+        }
+    }
+
     fn files(&self) -> &SourceFiles {
         &self.reader.files
     }

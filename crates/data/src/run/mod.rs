@@ -1,12 +1,14 @@
 //! A run: one pass over a data set, or over the rest of one, with its own threads.
 //!
 //! Threads load blocks and gather batches; the consumer takes batches in order, and does the same work itself while it would
-//! otherwise wait. The modules are: `cut` (positions to batches), `narrow`, `records`, `pages` and `residents` (blocks in
+//! otherwise wait. The modules are: `account` (who counts its memory), `cut` (positions to batches), `part` (which rows of them), `narrow`, `records`, `pages` and `residents` (blocks in
 //! memory), `state` (what to do next), `stats`.
 
+mod account;
 mod cut;
 mod narrow;
 mod pages;
+mod part;
 mod records;
 mod residents;
 mod state;
@@ -25,9 +27,12 @@ use crate::error::{DataError, Result};
 use crate::files::interruptible;
 use crate::order::{OrderSpec, Place, Shuffle};
 use crate::source::{LoadTimes, Source};
+use account::Charged;
+pub use account::MemoryAccount;
 pub use cut::Cut;
 use narrow::Held;
 pub use pages::PoolMemory;
+pub use part::{RowPart, most_parts};
 use residents::Content;
 use state::{Next, State, Task};
 pub use stats::Stats;
@@ -65,6 +70,8 @@ pub struct RunSpec {
     pub memory_budget: u64,
     /// Leave out samples of files that cannot be read, instead of failing.
     pub skip_errors: bool,
+    /// Which rows of every batch it makes.
+    pub part: RowPart,
 }
 
 struct Shared {
@@ -105,13 +112,18 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::start`].
-    pub fn start_in(source: Arc<dyn Source>, spec: RunSpec, memory: &PoolMemory) -> Result<Run> {
+    pub fn start_in(source: Arc<dyn Source>, mut spec: RunSpec, memory: &PoolMemory) -> Result<Run> {
         spec.batch.check(source.fields())?;
         if spec.cut.batch_size == 0 && spec.cut.max_tokens.is_none() {
             return Err(DataError::Argument("batch_size must be at least 1".into()));
         }
-        let state = Mutex::new(State::new(&*source, &spec));
-        let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.0.clone());
+        spec.part.check(&*source, &spec)?;
+        if let Some(account) = &memory.account {
+            // The rest is for what is computed with the batches.
+            spec.memory_budget = spec.memory_budget.min(account.limit_bytes() / 2);
+        }
+        let state = Mutex::new(State::new(&*source, &spec, Charged::new(memory.account.clone())));
+        let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.pages.clone());
         let held = Held::new(source.fields(), &spec.batch, pages);
         let shared = Arc::new(Shared { source, spec, state, held, work: Condvar::new(), news: Condvar::new() });
         let mut run = Run { shared, threads: Vec::new(), process: std::process::id() };
@@ -175,9 +187,12 @@ impl Run {
         }
     }
 
-    /// What was counted so far.
+    /// What was counted so far. A forked child has counted nothing, and one of its parent's threads may have held the lock.
     pub fn stats(&self) -> Stats {
-        self.shared.state.lock().stats
+        match self.process == std::process::id() {
+            true => self.shared.state.lock().stats,
+            false => Stats::default(),
+        }
     }
 }
 
@@ -246,7 +261,7 @@ impl Shared {
                 let batches = spec.cut.batches_of(&lens, &how);
                 self.state.lock().cut(group, batches);
             }
-            Task::Gather { group, batch, blocks, places } => {
+            Task::Gather { group, batch, blocks, places, others } => {
                 let begun = Instant::now();
                 let picked = |numbered: bool| -> Vec<Picked<'_>> {
                     let id = |p: Place| if numbered { self.source.sample_id(p.block, p.row) } else { 0 };
@@ -254,7 +269,11 @@ impl Shared {
                         |&(n, p): &(u32, Place)| Picked { block: &blocks[n as usize], row: p.row, id: id(p), piece: 0 };
                     places.iter().map(pick).collect()
                 };
-                let make = |numbered| gather(&self.spec.batch, self.held.fields(), &picked(numbered));
+                let longest = part::longest(&*self.source, &self.spec.batch, &others);
+                let make = |numbered| {
+                    let made = gather(&self.spec.batch, self.held.fields(), &picked(numbered), &longest)?;
+                    Ok(Batch { of: made.samples + others.len(), ..made })
+                };
                 // Numbers of samples lie anywhere in a large table: they are looked up only where something needs them, which
                 // an error does.
                 let make = AssertUnwindSafe(|| make(self.spec.batch.needs_ids()).or_else(|_| make(true)));

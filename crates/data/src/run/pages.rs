@@ -16,6 +16,8 @@ use arrow_buffer::Buffer;
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use super::account::MemoryAccount;
+
 /// Sizes are multiples of this share of the next smaller power of two, so that blocks of about one size fit each other's place.
 const STEPS: usize = 8;
 const PAGE_BYTES: usize = 4096;
@@ -24,8 +26,25 @@ const LARGE_PAGE_BYTES: usize = 2 << 20;
 const REGION_BYTES: usize = 2 * LARGE_PAGE_BYTES;
 
 /// Memory for the blocks of runs that follow each other: what one took, the next uses again. Clones are the same memory.
-#[derive(Clone, Debug, Default)]
-pub struct PoolMemory(pub(super) Arc<Pages>);
+#[derive(Clone, Default)]
+pub struct PoolMemory {
+    pub(super) pages: Arc<Pages>,
+    /// Who counts what runs take.
+    pub(super) account: Option<Arc<dyn MemoryAccount>>,
+}
+
+impl PoolMemory {
+    /// Memory that somebody counts, who may refuse more.
+    pub fn charged_to(account: Arc<dyn MemoryAccount>) -> PoolMemory {
+        PoolMemory { pages: Arc::default(), account: Some(account) }
+    }
+
+    /// The same account, and pages of its own.
+    #[must_use]
+    pub fn with_new_pages(&self) -> PoolMemory {
+        PoolMemory { pages: Arc::default(), account: self.account.clone() }
+    }
+}
 
 /// Stretches that no block has at the moment.
 #[derive(Debug, Default)]

@@ -70,6 +70,12 @@ impl Residents {
         slot.content.is_none()
     }
 
+    /// How many bytes blocks will take that are not there yet.
+    pub(super) fn lacking(&self, blocks: &[u32], infos: &[BlockInfo]) -> u64 {
+        let lacking = blocks.iter().filter(|&&block| self.number(block).is_none());
+        lacking.filter_map(|&block| infos.get(block as usize)).map(|info| info.memory_bytes).sum()
+    }
+
     /// The number of a block's slot.
     fn number(&self, block: u32) -> Option<usize> {
         self.at.get(block as usize).copied().flatten().map(|n| n.get() as usize - 1)
@@ -108,7 +114,7 @@ impl Residents {
         self.slots[self.number(block)?].content.as_ref()
     }
 
-    /// Notes that samples of a block have been given; drops it after the last (RESIDENT-1).
+    /// Notes that samples of a block have been given, here or elsewhere.
     pub(super) fn given(&mut self, block: u32, samples: u32) {
         let left = &mut self.left[block as usize];
         *left = left.saturating_sub(samples);
@@ -118,10 +124,13 @@ impl Residents {
     pub(super) fn release(&mut self, block: u32) -> Option<Content> {
         let slot = self.slot(block)?;
         slot.uses = slot.uses.saturating_sub(1);
-        match slot.uses == 0 && self.left[block as usize] == 0 {
-            true => self.remove(block),
-            false => None,
-        }
+        self.drop_if_done(block)
+    }
+
+    /// Drops a block that no planned group needs, and none will (RESIDENT-1).
+    pub(super) fn drop_if_done(&mut self, block: u32) -> Option<Content> {
+        let done = self.left[block as usize] == 0 && self.slot(block)?.uses == 0;
+        if done { self.remove(block) } else { None }
     }
 
     fn remove(&mut self, block: u32) -> Option<Content> {

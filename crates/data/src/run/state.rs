@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::account::Charged;
 use super::cut::Grouping;
 use super::residents::{Content, Residents};
 use super::{Position, RunSpec, Stats};
@@ -25,6 +26,8 @@ struct Group {
     end: u64,
     last: bool,
     places: Vec<Place>,
+    /// What others make of its batch, if it is made in parts.
+    others: Arc<[Place]>,
     /// The blocks of its places, each once, as they are met.
     blocks: Vec<u32>,
     /// For each place the number of its block among them.
@@ -50,7 +53,7 @@ enum Stage {
 pub(super) enum Task {
     Load(u32),
     Cut { group: u64, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)>, how: Grouping },
-    Gather { group: u64, batch: u32, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)> },
+    Gather { group: u64, batch: u32, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)>, others: Arc<[Place]> },
 }
 
 /// What the consumer finds.
@@ -62,6 +65,9 @@ pub(super) enum Next {
 }
 
 pub(super) struct State {
+    charged: Charged,
+    /// A group for which there was no room yet (ACCOUNT-2).
+    pending: Option<Group>,
     walk: Walk,
     total: u64,
     groups: VecDeque<Group>,
@@ -75,6 +81,7 @@ pub(super) struct State {
     met: Vec<(Option<u64>, u32)>,
     made: BTreeMap<(u64, u32), Result<Batch>>,
     made_bytes: u64,
+    last_batch_bytes: u64,
     /// Batches that are being made.
     making: usize,
     /// The number in its group of the batch the consumer gets next.
@@ -85,7 +92,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(source: &dyn Source, spec: &RunSpec) -> State {
+    pub(super) fn new(source: &dyn Source, spec: &RunSpec, charged: Charged) -> State {
         let lens: Vec<u32> = source.blocks().iter().map(|b| b.samples).collect();
         let order = EpochOrder::new(spec.order, spec.epoch, &lens);
         let (total, blocks) = (order.len(), lens.len().max(1) as u64);
@@ -98,6 +105,8 @@ impl State {
         let samples = (total / blocks) * (pool / 8).max(4);
         let horizon = (samples as usize).max(4 * spec.cut.group_size());
         State {
+            charged,
+            pending: None,
             walk: order.from(spec.start.position),
             total,
             groups: VecDeque::new(),
@@ -108,6 +117,7 @@ impl State {
             met: vec![(None, 0); lens.len()],
             made: BTreeMap::new(),
             made_bytes: 0,
+            last_batch_bytes: 0,
             making: 0,
             next_batch: spec.start.batch,
             ended: false,
@@ -125,49 +135,84 @@ impl State {
                     return;
                 }
             }
-            let start = self.walk.position();
-            let size = spec.cut.group_size();
-            let places: Vec<Place> = self.walk.by_ref().take(size).collect();
-            let end = self.walk.position();
-            let short = places.len() < size && spec.cut.is_plain() && spec.cut.drop_last;
-            if places.is_empty() || short {
+            let Some(mut group) = self.pending.take().or_else(|| self.draft(spec)) else {
                 self.ended = true;
                 return;
-            }
+            };
             let number = self.first + self.groups.len() as u64;
-            let mut blocks: Vec<u32> = Vec::new();
-            let met = places.iter().map(|p| {
-                let (group, at) = &mut self.met[p.block as usize];
-                if *group != Some(number) {
-                    (*group, *at) = (Some(number), blocks.len() as u32);
-                    blocks.push(p.block);
-                }
-                *at
-            });
-            let at = met.collect();
             let infos = source.blocks();
-            let missing = blocks.iter().filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
-            self.planned_places += places.len();
-            let last = end >= self.total;
-            let taken = if number == 0 { spec.start.batch } else { 0 };
-            self.groups.push_back(Group {
-                start,
-                end,
-                last,
-                places,
-                blocks,
-                at,
-                missing,
-                cut: Stage::Whole,
-                taken,
-                made: taken,
-            });
+            match self.make_room(self.residents.lacking(&group.blocks, infos)) {
+                Ok(()) => {
+                    let needed = group.blocks.iter();
+                    group.missing = needed.filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
+                }
+                // What is planned will give way.
+                Err(_) if !self.groups.is_empty() => {
+                    self.pending = Some(group);
+                    return;
+                }
+                Err(error) => {
+                    group.cut = Stage::Failed(error);
+                    self.ended = true;
+                }
+            }
+            self.planned_places += (group.end - group.start) as usize;
+            self.groups.push_back(group);
             self.note_peak();
+            if self.ended {
+                return;
+            }
         }
     }
 
+    /// The next group; none where the epoch has no more.
+    fn draft(&mut self, spec: &RunSpec) -> Option<Group> {
+        let start = self.walk.position();
+        let size = spec.cut.group_size();
+        let mut places: Vec<Place> = match spec.cut.is_plain() {
+            true => self.walk.batch(size),
+            false => self.walk.by_ref().take(size).collect(),
+        };
+        let end = self.walk.position();
+        let short = places.len() < size && spec.cut.is_plain() && spec.cut.drop_last;
+        if places.is_empty() || short {
+            return None;
+        }
+        let own = spec.part.rows(places.len());
+        let mut others = places.split_off(own.end);
+        others.extend(places.drain(..own.start));
+        let number = self.first + self.groups.len() as u64;
+        let mut blocks: Vec<u32> = Vec::new();
+        let met = places.iter().map(|p| {
+            let (group, at) = &mut self.met[p.block as usize];
+            if *group != Some(number) {
+                (*group, *at) = (Some(number), blocks.len() as u32);
+                blocks.push(p.block);
+            }
+            *at
+        });
+        let at = met.collect();
+        let taken = if number == 0 { spec.start.batch } else { 0 };
+        let (others, last, cut) = (others.into(), end >= self.total, Stage::Whole);
+        Some(Group { start, end, last, places, others, blocks, at, missing: 0, cut, taken, made: taken })
+    }
+
+    /// What blocks and finished batches take.
+    fn held_bytes(&self) -> u64 {
+        self.residents.bytes + self.made_bytes
+    }
+
+    /// Has so many bytes more counted; blocks that nobody needs now are dropped for it (ACCOUNT-2).
+    fn make_room(&mut self, more: u64) -> Result<()> {
+        if self.charged.settle(self.held_bytes() + more).is_ok() {
+            return Ok(());
+        }
+        drop(self.residents.shrink(0));
+        self.charged.settle(self.held_bytes() + more)
+    }
+
     fn note_peak(&mut self) {
-        self.stats.peak_bytes = self.stats.peak_bytes.max(self.residents.bytes + self.made_bytes);
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.held_bytes());
     }
 
     /// The next thing to do, the most urgent first. `loads` says whether loading is for this thread.
@@ -178,7 +223,9 @@ impl State {
         if !self.ended {
             self.plan(source, spec);
         }
-        if self.made.len() + self.making < spec.prefetch.max(1)
+        let ahead = self.made.len() + self.making;
+        if ahead < spec.prefetch.max(1)
+            && (ahead == 0 || self.make_room(self.last_batch_bytes).is_ok())
             && let Some(task) = self.batch_task(spec)
         {
             return Some(task);
@@ -229,7 +276,7 @@ impl State {
                     let places = places.collect();
                     group.taken += 1;
                     self.making += 1;
-                    Task::Gather { group: number, batch, blocks, places }
+                    Task::Gather { group: number, batch, blocks, places, others: group.others.clone() }
                 }
                 _ => {
                     let before = group.places.len();
@@ -249,7 +296,7 @@ impl State {
                     let how = Grouping::new(spec.order.seed, spec.epoch, group.start, shuffled, padded, group.last);
                     if spec.cut.is_plain() {
                         // The whole group is the batch, or nothing is: no lengths have to be looked at for that.
-                        let batches = spec.cut.batches_of(&vec![1; kept.len()], &how);
+                        let batches = spec.cut.batches_of(&vec![1; kept.len() + group.others.len()], &how);
                         let whole = !batches.is_empty();
                         group.cut = Stage::Cut(batches);
                         if !whole || group.taken > 0 {
@@ -257,7 +304,8 @@ impl State {
                         }
                         group.taken = 1;
                         self.making += 1;
-                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept });
+                        let others = group.others.clone();
+                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept, others });
                     }
                     Task::Cut { group: number, blocks, places: kept, how }
                 }
@@ -277,6 +325,8 @@ impl State {
                 group.missing -= 1;
             }
         }
+        // It was counted by what its index says, closely.
+        let _ = self.charged.settle(self.held_bytes());
         self.note_peak();
     }
 
@@ -291,11 +341,14 @@ impl State {
     /// Takes a batch that was made.
     pub(super) fn gathered(&mut self, number: u64, batch: u32, made: Result<Batch>) {
         self.making -= 1;
-        self.made_bytes += made.as_ref().map_or(0, |b| b.bytes() as u64);
+        let len_bytes = made.as_ref().map_or(0, |b| b.bytes() as u64);
+        (self.made_bytes, self.last_batch_bytes) = (self.made_bytes + len_bytes, len_bytes);
         self.made.insert((number, batch), made);
         if let Some(group) = self.group(number) {
             group.made += 1;
         }
+        // It is there; where there is no room the next one waits (ACCOUNT-2).
+        let _ = self.make_room(0);
         self.note_peak();
     }
 
@@ -316,6 +369,11 @@ impl State {
                 self.residents.given(block, count);
                 self.residents.release(block);
             }
+            for place in group.others.iter() {
+                self.residents.given(place.block, 1);
+                self.residents.drop_if_done(place.block);
+            }
+            let _ = self.charged.settle(self.held_bytes());
         }
     }
 
@@ -348,6 +406,7 @@ impl State {
                 }
             };
             self.made_bytes -= batch.bytes() as u64;
+            let _ = self.charged.settle(self.held_bytes());
             self.next_batch += 1;
             let position = match self.next_batch as usize >= batches {
                 true => Position { position: end, batch: 0 },

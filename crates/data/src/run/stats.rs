@@ -30,6 +30,14 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Adds up two runs that go on at the same time.
+    #[must_use]
+    pub fn beside(mut self, other: &Stats) -> Stats {
+        let peak_bytes = self.peak_bytes + other.peak_bytes;
+        self.merge(other);
+        Stats { peak_bytes, ..self }
+    }
+
     /// Adds up two runs.
     pub fn merge(&mut self, other: &Stats) {
         self.read_s += other.read_s;

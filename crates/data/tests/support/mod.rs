@@ -92,6 +92,7 @@ pub fn spec(source: &Arc<dyn Source>, shuffle: Shuffle, batch_size: usize) -> Ru
         prefetch: 2,
         memory_budget: 1 << 30,
         skip_errors: false,
+        part: RowPart::default(),
     }
 }
 

@@ -67,18 +67,21 @@ impl Placer {
         layout: Option<&Layout>,
         payload: Option<&Payload>,
     ) -> Result<(), OpError> {
-        let is_at_home = instr.outs.first().is_some_and(|id| self.at_home.contains(id));
-        // One worker takes it; it goes to others when they need it.
-        let worker = match layout {
-            Some(layout) if !is_at_home && !layout.mesh.workers().contains(&self.home) => layout.mesh.workers()[0],
-            _ => self.home,
+        let supplied = instr.outs.first().and_then(|id| self.supplied.get(id));
+        let placement = match (supplied, layout) {
+            (Some(placement), _) => placement.clone(),
+            // One worker takes it; it goes to others when they need it.
+            (None, Some(layout)) if !layout.mesh.workers().contains(&self.home) => {
+                Placement::on(layout.mesh.workers()[0])
+            }
+            (None, _) => Placement::on(self.home),
         };
         let ty = TensorType { dtype: upload.dtype, shape: upload.shape };
         if let Some(payload) = payload {
             let at = draft.out.steps.len() as u32;
             draft.out.uploads.push(Payload { instr: at, bytes: payload.bytes.clone() });
         }
-        self.run(draft, instr, &[], &[(ty, Placement::on(worker))]);
+        self.run(draft, instr, &[], &[(ty, placement)]);
         Ok(())
     }
 

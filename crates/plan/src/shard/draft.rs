@@ -135,7 +135,10 @@ impl<'a> Draft<'a> {
     ) -> Result<(), OpError> {
         if let Op::Upload(upload) = &instr.op {
             return match self.parts(instr, ins, outs)? {
-                Some(_) => self.upload(instr.outs[0], upload, payload),
+                Some((_, made)) => {
+                    let shape = made.first().map_or(upload.shape, |part| part.region.size);
+                    self.upload(instr.outs[0], Upload { shape, dtype: upload.dtype }, payload)
+                }
                 None => Ok(()),
             };
         }
@@ -189,13 +192,13 @@ impl<'a> Draft<'a> {
         Ok(made)
     }
 
-    fn upload(&mut self, id: TensorId, upload: &Upload, payload: Option<&Payload>) -> Result<(), OpError> {
+    fn upload(&mut self, id: TensorId, upload: Upload, payload: Option<&Payload>) -> Result<(), OpError> {
         let at = self.window.instrs.len() as u32;
         match payload {
             Some(payload) => self.window.uploads.push(Payload { instr: at, bytes: payload.bytes.clone() }),
             None => self.waits.push((at, id)),
         }
-        let made = self.emit(upload.clone().into(), &[], &[])?;
+        let made = self.emit(upload.into(), &[], &[])?;
         self.give(id, made[0])
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::{IdMap, Op, OpError, Scalar, Scalars, ScopeId, TensorId, Window};
+use gt_ir::{IdMap, OpError, Scalar, Scalars, ScopeId, TensorId, Window};
 use smallvec::SmallVec;
 
 use super::placer::{Copy, Known};
@@ -211,17 +211,8 @@ fn uploads(window: &Window, template: &PlacedWindow) -> Arc<[UploadStep]> {
         places.insert(TensorId::new(DEFINED, value), at);
         value += instr.outs.len() as u64;
     }
-    let upload = |(step, placed): (u32, &PlacedStep)| {
-        let PlacedStep::Run { instr, outs, .. } = placed else { return None };
-        let Op::Upload(upload) = &instr.op else { return None };
-        let (id, placement) = (instr.outs.first()?, template.placements.get(*outs.first()? as usize)?);
-        Some(UploadStep {
-            instr: *places.get(id)?,
-            step,
-            defined: id.n(),
-            worker: *placement.mesh.workers().first()?,
-            len_bytes: (upload.shape.numel() * upload.dtype.size()) as u64,
-        })
-    };
-    (0u32..).zip(&template.steps).filter_map(upload).collect()
+    let shares = template.upload_shares().into_iter();
+    shares
+        .filter_map(|share| Some(UploadStep { instr: *places.get(&share.id)?, defined: share.id.n(), share }))
+        .collect()
 }

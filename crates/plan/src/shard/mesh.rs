@@ -97,6 +97,12 @@ impl Placement {
         region
     }
 
+    /// Each worker, and how many bytes it has of a tensor of this type.
+    pub fn shares(&self, ty: TensorType) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let share = move |(rank, &worker): (usize, &u32)| (worker, self.local(&ty, rank).bytes() as u64);
+        self.mesh.workers().iter().enumerate().map(share)
+    }
+
     /// The type of what a rank has.
     pub fn local(&self, ty: &TensorType, rank: usize) -> TensorType {
         ty.with_shape(self.region(&ty.shape, rank).size)

@@ -30,7 +30,7 @@ mod update;
 
 pub use lower::{LocalStep, Lowerer};
 pub use mesh::{Mesh, Placement};
-pub use placed::{Conversion, Phase, PlacedStep, PlacedWindow, PlacementIndex};
+pub use placed::{Conversion, Phase, PlacedStep, PlacedWindow, PlacementIndex, UploadShare};
 pub use placer::{Layout, Placer, ReadPlan};
 pub use repeat::{Placed, Repeated, UploadStep};
 pub use report::Report;

@@ -7,7 +7,7 @@
 use gt_ir::codec::{Reader, put_varint};
 use gt_ir::ops::ReduceKind;
 use gt_ir::shard::Split;
-use gt_ir::{DType, Instr, MAX_RANK, OpError, Payload, Shape, SiteId, TensorId, TensorType};
+use gt_ir::{DType, Instr, MAX_RANK, Op, OpError, Payload, Shape, SiteId, TensorId, TensorType};
 use smallvec::SmallVec;
 
 use super::{Mesh, Placement};
@@ -97,6 +97,19 @@ pub struct PlacedWindow {
     pub joined: bool,
 }
 
+/// What one worker takes of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadShare {
+    /// The step that uploads.
+    pub step: u32,
+    /// What it makes.
+    pub id: TensorId,
+    /// Who takes it.
+    pub worker: u32,
+    /// How many bytes of it.
+    pub len_bytes: u64,
+}
+
 impl PlacedWindow {
     /// The workers that take part, ascending.
     pub fn workers(&self) -> Vec<u32> {
@@ -104,6 +117,20 @@ impl PlacedWindow {
         workers.sort_unstable();
         workers.dedup();
         workers
+    }
+
+    /// What each worker takes of each upload, in order.
+    pub fn upload_shares(&self) -> Vec<UploadShare> {
+        let mut shares = Vec::new();
+        for (step, placed) in (0u32..).zip(&self.steps) {
+            let PlacedStep::Run { instr, outs, .. } = placed else { continue };
+            let (Op::Upload(upload), Some(&id)) = (&instr.op, instr.outs.first()) else { continue };
+            let placement = outs.first().and_then(|&index| self.placements.get(index as usize));
+            let ty = TensorType { dtype: upload.dtype, shape: upload.shape };
+            let of_workers = placement.into_iter().flat_map(|placement| placement.shares(ty));
+            shares.extend(of_workers.map(|(worker, len_bytes)| UploadShare { step, id, worker, len_bytes }));
+        }
+        shares
     }
 
     /// Appends the binary form.

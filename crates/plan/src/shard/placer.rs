@@ -37,8 +37,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Where a tensor of this type belongs (PLACE-2).
-    pub(super) fn placement(&self, ty: &TensorType, is_state: bool) -> Placement {
+    /// Where a tensor of this type belongs that is created inside (PLACE-2).
+    pub fn placement(&self, ty: &TensorType, is_state: bool) -> Placement {
         let split = |(split, &count): (&Split, &u32)| match split {
             Split::Shard { axis, .. }
                 if !is_state && ty.shape.get(*axis as usize).is_some_and(|&extent| extent >= count as usize) =>
@@ -90,8 +90,8 @@ pub struct Placer {
     pub(super) values: IdMap<Known>,
     /// Values that went with a worker, and what was made of them.
     pub(super) lost: BTreeSet<TensorId>,
-    /// Uploads of the window being placed whose payloads are at home.
-    pub(super) at_home: BTreeSet<TensorId>,
+    /// Where uploads of the window being placed are supplied, if their workers have the payloads.
+    pub(super) supplied: IdMap<Placement>,
     pub(super) next: u64,
     pub(super) traffic: Traffic,
     pub(super) report: Option<Box<Report>>,
@@ -124,10 +124,11 @@ pub(super) fn index(known: &mut Vec<Placement>, placement: &Placement) -> Placem
 }
 
 impl Placer {
-    /// These uploads of the next window will be supplied at home: they begin there, whatever their scope.
-    pub fn keep_at_home(&mut self, ids: &[TensorId]) {
-        self.at_home.clear();
-        self.at_home.extend(ids);
+    /// These uploads of the next window are supplied by their workers, each its own part: they begin there, whatever their
+    /// scope.
+    pub fn supply(&mut self, places: impl IntoIterator<Item = (TensorId, Placement)>) {
+        self.supplied.clear();
+        self.supplied.extend(places);
     }
 
     /// A placer for a session whose unplaced values are on worker `home`.
@@ -136,7 +137,7 @@ impl Placer {
             home,
             values: IdMap::default(),
             lost: Default::default(),
-            at_home: Default::default(),
+            supplied: IdMap::default(),
             next: 0,
             traffic: Traffic::default(),
             report: None,

@@ -17,7 +17,7 @@ use gt_ir::{Digest, OpError, Payload, ScopeId, TensorId, Window};
 
 use super::learned::Learned;
 use super::template::{PlacedBindings, PlacedTemplate, Remembered};
-use super::{Layout, PlacedWindow, Placer};
+use super::{Layout, PlacedWindow, Placer, UploadShare};
 use crate::Outliner;
 
 /// Windows that were seen once, at most: more are forgotten together.
@@ -53,19 +53,15 @@ pub struct Repeated {
     pub uploads: Arc<[UploadStep]>,
 }
 
-/// A step of a template that uploads something.
+/// A step of a template that uploads something, for one of the workers that take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UploadStep {
     /// Its place in the recorded window.
     pub instr: u32,
-    /// Its place in the placed one.
-    pub step: u32,
     /// What it makes, counted from the first value that the window defines.
     pub defined: u64,
-    /// The worker that takes it.
-    pub worker: u32,
-    /// How many bytes it has.
-    pub len_bytes: u64,
+    /// What a worker takes of it, by the names of the template.
+    pub share: UploadShare,
 }
 
 /// What a placer remembers of windows.
@@ -180,7 +176,7 @@ impl Repeated {
     pub fn add_payloads(&mut self, payloads: &[Payload]) {
         let own = |upload: &UploadStep| {
             let payload = payloads.iter().find(|payload| payload.instr == upload.instr)?;
-            Some(Payload { instr: upload.step, bytes: payload.bytes.clone() })
+            Some(Payload { instr: upload.share.step, bytes: payload.bytes.clone() })
         };
         self.bindings.uploads = self.uploads.iter().filter_map(own).collect();
     }

@@ -33,7 +33,10 @@ impl Placer {
                 }
             }
             if let (Op::Upload(_), Some(id)) = (&instr.op, instr.outs.first()) {
-                hasher.word(self.at_home.contains(id) as u64);
+                match self.supplied.get(id) {
+                    Some(placement) => feed_placement(&mut hasher, placement),
+                    None => hasher.word(u64::MAX),
+                }
             }
             // REPEAT-4.
             let is_made_again = matches!(instr.op, Op::Fill(_) | Op::Iota(_));

@@ -66,15 +66,17 @@ impl Hosted {
         let Opening { number, secret, config, from } = opening;
         let outlet = Arc::new(Outlet::new(around.held));
         let (steps, is_bereft) = (Mutex::new(Steps::new(from, &config, &around.held)), config.lost.is_some());
+        let handle = worker.open(config);
+        let loaders = Loaders::new(around.loading.as_ref(), &outlet, &handle);
         let hosted = Arc::new(Hosted {
             number,
             secret,
-            handle: worker.open(config),
+            handle,
             reading: Mutex::new(Reading::new(from, is_bereft, &around.held)),
             steps,
             arrivals: Mutex::new(Arrivals::new(around.held.transfer_bytes)),
             uploaded: Mutex::new(Uploaded::new(around.held.part_bytes)),
-            loaders: Loaders::new(around.loading.as_ref(), &outlet),
+            loaders,
             outlet,
             around: around.clone(),
         });

@@ -13,6 +13,7 @@ use gt_net::protocol::ReadAnswer;
 use parking_lot::{Condvar, Mutex};
 
 use super::outlet::Outlet;
+use crate::SessionMemory;
 
 /// A batch, or why there is none.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +36,8 @@ pub trait Loading: Send + Sync {
     fn open(&self, description: &[u8]) -> Box<dyn BatchMaker>;
 }
 
-/// Who opens the loaders of each new session.
-pub type LoadingOf = Arc<dyn Fn() -> Arc<dyn Loading> + Send + Sync>;
+/// Who opens the loaders of each new session, whose memory is counted there.
+pub type LoadingOf = Arc<dyn Fn(SessionMemory) -> Arc<dyn Loading> + Send + Sync>;
 
 #[derive(Default)]
 struct State {

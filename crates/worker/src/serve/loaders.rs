@@ -41,8 +41,8 @@ pub(super) struct Loaders {
 }
 
 impl Loaders {
-    pub(super) fn new(loading: Option<&LoadingOf>, outlet: &Arc<Outlet>) -> Loaders {
-        Loaders { loading: loading.map(|of| of()), outlet: outlet.clone(), state: Mutex::default() }
+    pub(super) fn new(loading: Option<&LoadingOf>, outlet: &Arc<Outlet>, handle: &SessionHandle) -> Loaders {
+        Loaders { loading: loading.map(|of| of(handle.memory())), outlet: outlet.clone(), state: Mutex::default() }
     }
 
     /// Does what the client says.
