@@ -41,6 +41,8 @@ pub(super) enum Access {
     One,
     /// Copied into a tile, by the walk of this number.
     Walk(usize),
+    /// Copied to its positions of a concatenation, whose runs are the walk's (FUSED-6).
+    Placed(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -138,6 +140,7 @@ impl Fused {
         match level {
             Level::Full => &self.space,
             Level::Row => &self.rows,
+            Level::Part(part) => &self.parts[part as usize].shape,
         }
     }
 }
@@ -171,7 +174,9 @@ impl Bound<'_> {
         }
         let layouts: SmallVec<[Layout; 4]> =
             fused.ins.iter().map(|i| operand(slots, i).layout.broadcast(fused.extents(i.level))).collect();
-        let own = if fused.loops == Loops::Flat { memory_order(&fused.space, &layouts) } else { None };
+        // Parts lie in row-major order (FUSED-6).
+        let any_order = fused.loops == Loops::Flat && fused.parts.is_empty();
+        let own = if any_order { memory_order(&fused.space, &layouts) } else { None };
         let order = own.as_deref().unwrap_or(&fused.order);
         for (i, layout) in layouts.iter().enumerate() {
             let extents = fused.extents(fused.ins[i].level);
@@ -195,7 +200,14 @@ impl Bound<'_> {
                 }
                 _ => {
                     self.walks.push(walk);
-                    Access::Walk(self.walks.len() - 1)
+                    let placed = match fused.ins[i].level {
+                        Level::Part(part) => {
+                            fused.ins[i].only_placed && walk.innermost() == fused.parts[part as usize].len
+                        }
+                        Level::Full | Level::Row => false,
+                    };
+                    let nth = self.walks.len() - 1;
+                    if placed { Access::Placed(nth) } else { Access::Walk(nth) }
                 }
             };
         }

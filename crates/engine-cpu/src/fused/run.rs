@@ -6,10 +6,12 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use gt_plan::Part;
 use smallvec::SmallVec;
 
-use super::bind::{Access, Bound};
+use super::bind::{Access, Bound, Input};
 use super::kernel::{Kernel, TileType, splat};
+use super::place::{first_run, place};
 use super::{Level, Loops, TILE, Work};
 use crate::pool::Pool;
 
@@ -123,7 +125,12 @@ impl Bound<'_> {
         self.share(pool, numel.div_ceil(TILE), 0, &|frame, tiles| {
             for tile in tiles {
                 let start = tile * TILE;
-                frame.tile(start, TILE.min(numel - start));
+                let n = TILE.min(numel - start);
+                if self.fused.parts.is_empty() {
+                    frame.tile(start, n);
+                } else {
+                    frame.parts(start, n);
+                }
             }
         });
     }
@@ -285,7 +292,7 @@ impl Bound<'_> {
     fn with_frame(&self, strip: usize, work: impl FnOnce(&Frame<'_>)) {
         let fused = self.fused;
         let lanes_bytes = fused.reductions.len() * LANES * strip * 8;
-        let folds = !fused.reductions.is_empty() || !fused.row_ops.is_empty();
+        let folds = !fused.reductions.is_empty() || !fused.level_ops.is_empty();
         let bytes = fused.tiles_bytes + if folds { TILE * 8 + lanes_bytes } else { 0 };
         SCRATCH.with_borrow_mut(|scratch| {
             let lines = bytes.div_ceil(64);
@@ -325,6 +332,7 @@ impl Bound<'_> {
                     frame.has_walks = true;
                     Place { ptr: tile, step: 0 }
                 }
+                Access::Placed(_) => Place { ptr: tile, step: 0 },
             });
         }
         for (output, spec) in self.outs.iter().zip(&fused.outs) {
@@ -394,11 +402,28 @@ impl Frame<'_> {
 
     /// Runs every operation on `count` rows of `len` positions.
     fn rows(&self, row: usize, count: usize, len: usize) {
-        let fused = self.bound.fused;
-        let at = |level: Level| match level {
-            Level::Full => (row * len, count * len),
+        self.levels(len, |level| match level {
             Level::Row => (row, count),
-        };
+            // Steps with reductions have no parts.
+            Level::Full | Level::Part(_) => (row * len, count * len),
+        });
+    }
+
+    /// Runs every operation on positions `start..start + n` and what the parts have of them (FUSED-6).
+    fn parts(&self, start: usize, n: usize) {
+        let range = |part: &Part| (part.before(start), part.before(start + n) - part.before(start));
+        let ranges: SmallVec<[(usize, usize); 4]> = self.bound.fused.parts.iter().map(range).collect();
+        self.levels(n, |level| match level {
+            Level::Part(part) => ranges[part as usize],
+            // Steps with parts have no reductions.
+            Level::Full | Level::Row => (start, n),
+        });
+    }
+
+    /// Runs every operation, given where each level starts and how far it goes; a row has `len` positions.
+    #[inline(always)]
+    fn levels(&self, len: usize, at: impl Fn(Level) -> (usize, usize)) {
+        let fused = self.bound.fused;
         if self.has_walks {
             for ((input, spec), place) in self.bound.ins.iter().zip(&fused.ins).zip(&self.places) {
                 if let Access::Walk(walk) = input.access {
@@ -408,9 +433,10 @@ impl Frame<'_> {
                 }
             }
         }
-        for op in &fused.row_ops {
+        for op in &fused.level_ops {
             // SAFETY: as in `compute`; operands and results of a loop are all of its level, a fold reads positions and
-            // writes rows, a spread the other way round; `partials` has room for a tile of them.
+            // writes rows, a spread the other way round; `partials` has room for a tile of them. What is placed is
+            // read at the level of its part.
             unsafe {
                 match op.work {
                     Work::Loop(kernel, level) => {
@@ -419,14 +445,28 @@ impl Frame<'_> {
                         kernel(n, dst, a, b, c);
                     }
                     Work::Fold(kernels) => {
-                        (kernels.rows)(self.at(op.a, row * len), count, len, self.partials);
+                        let ((start, _), (row, count)) = (at(Level::Full), at(Level::Row));
+                        (kernels.rows)(self.at(op.a, start), count, len, self.partials);
                         (kernels.finish)(self.partials, 1, 0, count, self.at(op.dst, row));
                     }
                     Work::Spread(size) => {
-                        let (from, to) = (self.at(op.a, row), self.at(op.dst, row * len));
+                        let ((start, _), (row, count)) = (at(Level::Full), at(Level::Row));
+                        let (from, to) = (self.at(op.a, row), self.at(op.dst, start));
                         for r in 0..count {
                             let to = to.wrapping_add(r * len * size);
                             (self.splats[size.trailing_zeros() as usize])(len, to, from.wrapping_add(r * size), to, to);
+                        }
+                    }
+                    Work::Place(part, size) => {
+                        let ((start, n), (first, count)) = (at(Level::Full), at(Level::Part(part)));
+                        let (part, to) = (&fused.parts[part as usize], self.at(op.dst, start));
+                        match self.bound.ins.get(op.a as usize) {
+                            Some(&Input { first: source, access: Access::Placed(walk) }) => {
+                                let to = to.wrapping_add(first_run(part, start).1 * size);
+                                let gap = part.period - part.len;
+                                self.bound.walks[walk].copy_apart(source, size, first, count, to, gap);
+                            }
+                            _ => place(part, start, n, size, self.at(op.a, first), to),
                         }
                     }
                 }

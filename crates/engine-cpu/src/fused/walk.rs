@@ -65,24 +65,48 @@ impl Walk {
     /// `first` is the walk's first element, of `size` bytes; all elements of the range are readable and `dst` takes
     /// `count` of them.
     pub unsafe fn copy(&self, first: *const u8, size: usize, start: usize, count: usize, dst: *mut u8) {
+        // SAFETY: passed on.
+        unsafe { self.copy_apart(first, size, start, count, dst, 0) };
+    }
+
+    /// The extent of the innermost axis.
+    #[inline]
+    pub fn innermost(&self) -> usize {
+        if self.rank == 0 { 1 } else { self.extents[self.rank - 1] }
+    }
+
+    /// The same, leaving out `gap` elements of `dst` after each run of the innermost axis.
+    ///
+    /// # Safety
+    /// As [`Walk::copy`], with room in `dst` for the gaps between runs.
+    #[inline(always)]
+    pub unsafe fn copy_apart(
+        &self,
+        first: *const u8,
+        size: usize,
+        start: usize,
+        count: usize,
+        dst: *mut u8,
+        gap: usize,
+    ) {
         if count == 0 {
             return;
         }
         // SAFETY: passed on; elements are aligned to their size because buffers are and offsets count elements.
         unsafe {
             match size {
-                1 => self.copy_elements::<u8>(first.cast(), start, count, dst.cast()),
-                2 => self.copy_elements::<u16>(first.cast(), start, count, dst.cast()),
-                4 => self.copy_elements::<u32>(first.cast(), start, count, dst.cast()),
-                _ => self.copy_elements::<u64>(first.cast(), start, count, dst.cast()),
+                1 => self.copy_elements::<u8>(first.cast(), start, count, dst.cast(), gap),
+                2 => self.copy_elements::<u16>(first.cast(), start, count, dst.cast(), gap),
+                4 => self.copy_elements::<u32>(first.cast(), start, count, dst.cast(), gap),
+                _ => self.copy_elements::<u64>(first.cast(), start, count, dst.cast(), gap),
             }
         }
     }
 
     /// # Safety
-    /// As [`Walk::copy`].
+    /// As [`Walk::copy_apart`].
     #[inline(always)]
-    unsafe fn copy_elements<T: Copy>(&self, first: *const T, start: usize, count: usize, mut dst: *mut T) {
+    unsafe fn copy_elements<T: Copy>(&self, first: *const T, start: usize, count: usize, mut dst: *mut T, gap: usize) {
         if self.rank == 0 {
             // SAFETY: one element is all there is.
             unsafe { *dst = *first };
@@ -107,8 +131,8 @@ impl Walk {
             if left == 0 {
                 return;
             }
-            // SAFETY: `dst` has room for `left` more.
-            dst = unsafe { dst.add(run) };
+            // SAFETY: `dst` has room for `left` more, behind a gap.
+            dst = unsafe { dst.add(run + gap) };
             at = at.wrapping_offset(-(index[inner] as isize * stride));
             index[inner] = 0;
             for axis in (0..inner).rev() {
@@ -231,6 +255,15 @@ mod tests {
                     };
                     let want: Vec<u32> = expected[start..end].iter().map(|&o| o as u32).collect();
                     assert_eq!(out, want, "{axes:?} {start}..{end}");
+                    // Apart: three elements are left out wherever a run ends.
+                    let runs_before = |at: usize| (start + at) / walk.innermost() - start / walk.innermost();
+                    let mut apart = vec![u32::MAX; out.len() + 3 * runs_before(out.len())];
+                    let (from, to) = (source.as_ptr().wrapping_add(500).cast(), apart.as_mut_ptr().cast());
+                    // SAFETY: as above, and the gaps have room too.
+                    unsafe { walk.copy_apart(from, 4, start, end - start, to, 3) };
+                    let mut want_apart = vec![u32::MAX; apart.len()];
+                    want.iter().enumerate().for_each(|(i, &v)| want_apart[i + 3 * runs_before(i)] = v);
+                    assert_eq!(apart, want_apart, "{axes:?} {start}..{end}");
                 }
             }
         }
