@@ -7,10 +7,12 @@
 //! - `compile` turns a step into loops and `assign` these into a [`Fused`] program: places, registers. They know types,
 //!   not layouts.
 //! - `bind` looks at the layouts of one run: how each operand is read, where each result goes; and runs it.
-//! - `run` walks the space, on one thread or several.
+//! - `run` walks the space, on one thread or several; `frame` is what each of them has at hand.
 //!
 //! FUSED-1: a tile is a run of consecutive positions of the iteration order. Operands packed in that order are read where
-//! they lie; one element for all is a constant tile; everything else is copied into a tile by its [`Walk`].
+//! they lie; one element for all is a constant tile; everything else is copied into a tile by its [`Walk`]. What comes again
+//! after so many positions (a bias, a table of positions) is copied once if all tiles are alike then, and read where it
+//! lies if they are cuts of it.
 //! FUSED-2: every result is packed in the iteration order, so it is written where it will lie. Where that order is not
 //! row-major (a reduction of middle axes, operands that are all permuted alike) the result's layout says so.
 //! FUSED-3: a result may take over the storage of an operand that dies. It is written directly when the operand was read
@@ -27,6 +29,7 @@ pub mod binary;
 mod bind;
 mod compile;
 pub mod convert;
+mod frame;
 pub mod kernel;
 mod pairs;
 mod place;

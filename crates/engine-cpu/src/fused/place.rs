@@ -2,7 +2,7 @@
 
 use gt_plan::Part;
 
-use super::walk::copy_neighbours;
+use super::walk::copy_runs;
 
 /// Copies the elements of `part` that lie among the step's positions `start..start + n` to a tile of these positions.
 ///
@@ -36,15 +36,20 @@ pub(super) fn first_run(part: &Part, start: usize) -> (usize, usize) {
 #[inline(always)]
 unsafe fn place_elements<T: Copy>(part: &Part, start: usize, n: usize, from: *const T, to: *mut T) {
     let count = part.before(start + n) - part.before(start);
-    // SAFETY: as promised by the caller.
-    let (mut from, to) = unsafe { (std::slice::from_raw_parts(from, count), std::slice::from_raw_parts_mut(to, n)) };
-    let (skipped, mut at) = first_run(part, start);
-    let mut run_len = part.len - skipped;
-    while !from.is_empty() {
-        let (run, rest) = from.split_at(run_len.min(from.len()));
-        copy_neighbours(run, &mut to[at..at + run.len()]);
-        at += run.len() + part.period - part.len;
-        (from, run_len) = (rest, part.len);
+    let (skipped, at) = first_run(part, start);
+    let (mut from, mut to, mut left) = (from, to.wrapping_add(at), count);
+    let gap = part.period - part.len;
+    // SAFETY: `left` elements are to be read from `from` on; each run has its room, and a gap before the next.
+    unsafe {
+        if skipped > 0 {
+            let run = left.min(part.len - skipped);
+            copy_runs(run, 1, from, 0, to, 0);
+            (from, to, left) = (from.wrapping_add(run), to.wrapping_add(run + gap), left - run);
+        }
+        let runs = left / part.len;
+        copy_runs(part.len, runs, from, part.len as isize, to, part.period);
+        let (from, to) = (from.wrapping_add(runs * part.len), to.wrapping_add(runs * part.period));
+        copy_runs(left % part.len, 1, from, 0, to, 0);
     }
 }
 
@@ -56,7 +61,9 @@ mod tests {
 
     #[test]
     fn puts_any_range_of_any_part() {
-        for (period, start, len) in [(5, 0, 2), (5, 2, 3), (7, 2, 3), (4, 0, 4), (30, 10, 19), (9, 8, 1)] {
+        for (period, start, len) in
+            [(5, 0, 2), (5, 2, 3), (7, 2, 3), (4, 0, 4), (30, 10, 19), (9, 8, 1), (16, 8, 8), (16, 0, 8)]
+        {
             let part = Part { shape: Shape::new(&[4, len]), period, start, len };
             let mut own = 0u32..;
             let whole: Vec<u32> = (0..4 * period)
