@@ -370,6 +370,15 @@ fn run_healthy_part(cx: &Context<'_>, step: &Step, slots: &mut Slots) {
             slots[slot as usize] = Some(Err(failure));
         }
     }
+    // What led to a poisoned concatenation alone leads nowhere now.
+    for nth in (0..healthy.instrs.len()).rev() {
+        let out = cx.plan.instrs[healthy.instrs[nth] as usize].outs[0];
+        let later = &healthy.instrs[nth + 1..];
+        let read = later.iter().any(|&i| cx.plan.instrs[i as usize].ins.contains(&out));
+        if !read && !healthy.outs.contains(&(out.0 as Slot)) {
+            healthy.instrs.remove(nth);
+        }
+    }
     if let (false, Some(space)) = (healthy.outs.is_empty(), fused_space(cx.plan, step)) {
         let fused = Fused::compile(cx.plan, &healthy, space);
         run_fused(cx, &healthy, &fused, slots);

@@ -4,84 +4,16 @@
 mod recorded;
 mod row_programs;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 use gt_engine::conformance::{SplitMix, make_values, upload};
-use gt_engine::{Buffer, Engine, Value, evaluate, numbers};
-use gt_engine_cpu::{CpuBuffer, CpuEngine};
+use gt_engine::{Engine, Value, evaluate, numbers};
+use gt_engine_cpu::CpuBuffer;
 use gt_ir::ops::*;
 use gt_ir::rows::{BinaryKind, UnaryKind};
-use gt_ir::{AxisSet, DType, Domain, Failure, FailureKind, HostTensor, Instr, Op, Shape, Steps, TensorId, TensorType};
+use gt_ir::{AxisSet, DType, Domain, HostTensor, Instr, Op, Shape, Steps, TensorId, TensorType};
 use gt_plan::{Plan, Role, StepKind, role, text};
-use recorded::{COMPILED, FUSED, Placed, Recorded, SEPARATE, difference, engine, place};
-use row_programs::{Generator, Program};
-
-type Values = BTreeMap<TensorId, HostTensor>;
-
-/// Runs a program, with one input poisoned if told so.
-fn run(
-    engine: &mut CpuEngine,
-    program: &Program,
-    options: gt_plan::PlanOptions,
-    poisoned: Option<usize>,
-) -> BTreeMap<TensorId, Option<HostTensor>> {
-    let failure = Arc::new(Failure::new(FailureKind::Value, "poison"));
-    let recorded = &program.recorded;
-    let planned = recorded.plan(options);
-    let dies = |k: usize| recorded.window.frees.contains(&recorded.inputs[k]);
-    let mut held = Vec::new();
-    let mut buffers: Vec<Value<CpuBuffer>> = Vec::new();
-    for (k, (tensor, placed)) in program.inputs.iter().enumerate() {
-        let buffer = place(engine, tensor, *placed);
-        if !dies(k) {
-            held.push((k, buffer.clone()));
-        }
-        buffers.push(if poisoned == Some(k) { Err(failure.clone()) } else { Ok(buffer) });
-    }
-    let ran = planned.run(engine, buffers);
-    for (k, buffer) in held {
-        assert_eq!(buffer.read().unwrap().bytes, program.inputs[k].0.bytes, "input {k} lives on, and changed");
-    }
-    let read = |value: &Value<CpuBuffer>| match value {
-        Ok(buffer) => Some(buffer.read().unwrap()),
-        Err(have) => {
-            assert!(poisoned.is_some() && Arc::ptr_eq(have, &failure), "{have}");
-            None
-        }
-    };
-    let values = ran.values.iter().map(|(id, value)| (*id, read(value))).collect();
-    let skips = program.writes.iter().filter(|w| w.1.iter().any(|id| depends(recorded, poisoned).contains(id))).count();
-    assert_eq!(ran.skipped.len(), skips);
-    drop(ran);
-    assert_eq!(engine.memory().live_bytes, 0, "everything is given back");
-    values
-}
-
-/// What depends on a poisoned input, writes aside.
-fn depends(recorded: &Recorded, poisoned: Option<usize>) -> BTreeSet<TensorId> {
-    let mut ill: BTreeSet<TensorId> = poisoned.iter().map(|&k| recorded.inputs[k]).collect();
-    for instr in recorded.window.instrs.iter().filter(|i| !matches!(i.op, Op::Write(_))) {
-        if instr.ins.iter().any(|id| ill.contains(id)) {
-            ill.extend(instr.outs.iter().copied());
-        }
-    }
-    ill
-}
-
-fn expect_same(have: &BTreeMap<TensorId, Option<HostTensor>>, want: &Values, title: &dyn Fn() -> String) {
-    for (id, want) in want {
-        match have.get(id) {
-            Some(Some(have)) => {
-                if let Some(what) = difference(have, want) {
-                    panic!("{id} ({}): {what}\n{}", want.ty, title());
-                }
-            }
-            Some(None) => panic!("{id} is poisoned\n{}", title()),
-            None => panic!("{id} is missing\n{}", title()),
-        }
-    }
-}
+use recorded::program::check;
+use recorded::{FUSED, Placed, Recorded, SEPARATE, difference, engine, place};
+use row_programs::Generator;
 
 /// Whether a step reads its own reduction, and whether it publishes row values besides.
 fn reads_own(plan: &Plan, step: &gt_plan::Step) -> bool {
@@ -125,44 +57,8 @@ fn random_programs(seeds: std::ops::Range<u64>) {
     let mut seen = Seen::default();
     for seed in seeds {
         let program = Generator::new(seed).program();
-        let recorded = &program.recorded;
-        let title = |what: &str| {
-            let plan = recorded.plan(FUSED);
-            let places: Vec<Placed> = program.inputs.iter().map(|i| i.1).collect();
-            format!("program {seed}, {what}; inputs {places:?}\n{}", text::print(plan.plan()))
-        };
-        seen.look(recorded.plan(FUSED).plan());
-        let want: Values =
-            run(&mut one, &program, SEPARATE, None).into_iter().map(|(id, v)| (id, v.expect("a value"))).collect();
-        expect_same(&run(&mut two, &program, SEPARATE, None), &want, &|| title("separate, two threads"));
-        expect_same(&run(&mut one, &program, FUSED, None), &want, &|| title("one thread"));
-        expect_same(&run(&mut two, &program, FUSED, None), &want, &|| title("two threads"));
-        expect_same(&run(&mut two, &program, COMPILED, None), &want, &|| title("compiled"));
-
-        let k = seed as usize % program.inputs.len();
-        let ill = depends(recorded, Some(k));
-        let mut healthy: Values =
-            want.iter().filter(|(id, _)| !ill.contains(id)).map(|(id, v)| (*id, v.clone())).collect();
-        let mut poisoned: BTreeSet<TensorId> = want.keys().copied().filter(|id| ill.contains(id)).collect();
-        for (olds, news, outs) in &program.writes {
-            if news.iter().any(|id| ill.contains(id)) {
-                for (old, out) in olds.iter().zip(outs) {
-                    let at = recorded.inputs.iter().position(|i| i == old).expect("an input");
-                    if at == k {
-                        healthy.remove(out);
-                        poisoned.insert(*out);
-                    } else {
-                        healthy.insert(*out, program.inputs[at].0.clone());
-                    }
-                }
-            }
-        }
-        for (options, engine) in [(FUSED, &mut two), (COMPILED, &mut one)] {
-            let have = run(engine, &program, options, Some(k));
-            expect_same(&have, &healthy, &|| title(&format!("input {k} poisoned")));
-            let ill: BTreeSet<TensorId> = have.iter().filter(|(_, v)| v.is_none()).map(|(id, _)| *id).collect();
-            assert_eq!(ill, poisoned, "{}", title(&format!("input {k} poisoned")));
-        }
+        seen.look(program.recorded.plan(FUSED).plan());
+        check(&mut one, &mut two, &program, seed);
     }
     assert!(seen.whole_rows > 60 && seen.published_rows > 20 && seen.row_arithmetic > 20, "too few rows");
     assert!(seen.takes > 15 && seen.write_takes > 3, "too little is taken over");

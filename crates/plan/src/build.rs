@@ -6,7 +6,7 @@ use gt_ir::{Cost, SiteId, Window};
 
 use crate::draft::Draft;
 use crate::fuse::{self, Grouping};
-use crate::{Canonical, Immediates, Plan, PlanError, dead, liveness, pair, sink, unbroadcast};
+use crate::{Canonical, Immediates, Plan, PlanError, dead, liveness, pair, parts, sink, unbroadcast};
 
 /// How a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,8 +46,9 @@ pub fn build(window: &Window, canonical: &Canonical, options: PlanOptions) -> Re
 /// 3. `dead`: before grouping, so that what is left out neither fills groups nor keeps chains apart.
 /// 4. `fuse`: before liveness, because a value that lives and dies inside a step needs no buffer.
 /// 5. `sink`: after grouping, which is greedy and cannot know where a value's readers will be.
-/// 6. `pair`: when it is clear which steps there are.
-/// 7. `liveness`: last, since it needs the final order of reads.
+/// 6. `parts`: after sinking, when it is settled which step reads a concatenation.
+/// 7. `pair`: when it is clear which steps there are.
+/// 8. `liveness`: last, since it needs the final order of reads.
 pub fn build_from(
     window: &Window,
     canonical: &Canonical,
@@ -63,7 +64,10 @@ pub fn build_from(
     }
     let (grouping, reused) = match known {
         Some(grouping) if grouping.fits(&draft) => (grouping.clone(), true),
-        _ if options.fusion => (Arc::new(pair::pair(&draft, sink::sink(&draft, fuse::fuse(&draft)))), false),
+        _ if options.fusion => {
+            let grouping = parts::parts(&draft, sink::sink(&draft, fuse::fuse(&draft)));
+            (Arc::new(pair::pair(&draft, grouping)), false)
+        }
         _ => (Arc::new(fuse::separate(&draft)), false),
     };
     let steps = liveness::steps(&draft, &grouping);

@@ -11,15 +11,18 @@
 //!
 //! FUSE-1: no step reads a slot of a later step.
 //! FUSE-2: all elementwise outputs of a fused step, and the inputs of its reductions, have the step's extents; its
-//! reductions fold the same axes. FUSE-4 has the one exception.
+//! reductions fold the same axes. FUSE-4 and FUSE-5 have the exceptions.
 //! FUSE-3: a step has at most [`MAX_INSTRS`] instructions and [`MAX_OUTS`] results.
 //! FUSE-4: where the reductions fold the last axes, keep them, and a row has at most [`Reduce::BLOCK`] elements, the step
 //! may read their results, and elementwise outputs may have the extents of the results instead ([`rows_of`]).
+//! FUSE-5: a concatenation of the step's extents may be in a step too, with elementwise outputs of the extents of its
+//! operands (PARTS-1, PARTS-2). They get there after grouping.
 
 use gt_ir::ops::Reduce;
 use gt_ir::{AxisSet, Instr, Op, Shape};
 
 use crate::draft::{Draft, Role, role};
+use crate::parts::parts_of;
 
 /// The most instructions a fused step may have.
 pub const MAX_INSTRS: usize = 48;
@@ -52,14 +55,15 @@ impl Grouping {
     /// come out of arithmetic (a concatenation), so equal structure alone does not promise it.
     pub(crate) fn fits(&self, draft: &Draft) -> bool {
         self.groups.iter().filter(|g| g.fused).all(|group| {
-            let space = space(draft, &draft.instrs[group.instrs[0] as usize]);
+            let space = group_space(draft, &group.instrs);
             let rows = rows_inside(draft, group);
-            let fits = |&i: &u32| {
+            let Ok(parts) = parts_of(&draft.instrs, &draft.types, &group.instrs) else { return false };
+            let fits = |(nth, &i): (usize, &u32)| {
                 let own = self::space(draft, &draft.instrs[i as usize]);
-                own == space || (rows.is_some() && rows == Some(own))
+                own == space || (rows.is_some() && rows == Some(own)) || parts.of(nth).is_some()
             };
             let whole_rows = rows.is_none() || rows == rows_of_group(draft, group, &space);
-            (space.numel() > SIDE_BY_SIDE) == group.wide && whole_rows && group.instrs.iter().all(fits)
+            (space.numel() > SIDE_BY_SIDE) == group.wide && whole_rows && group.instrs.iter().enumerate().all(fits)
         })
     }
 }
@@ -99,6 +103,13 @@ pub(crate) fn space(draft: &Draft, instr: &Instr) -> Shape {
         Role::Reduction => draft.ty(instr.ins[0]).shape,
         Role::Elementwise | Role::Single => draft.ty(instr.outs[0]).shape,
     }
+}
+
+/// The extents a fused step loops over.
+pub(crate) fn group_space(draft: &Draft, instrs: &[u32]) -> Shape {
+    // What leads to a concatenation comes before it, and has extents of its own.
+    let concat = instrs.iter().find(|&&i| matches!(draft.instrs[i as usize].op, Op::Concat(_)));
+    space(draft, &draft.instrs[*concat.unwrap_or(&instrs[0]) as usize])
 }
 
 /// Every instruction a step of its own.

@@ -1,4 +1,4 @@
-//! Pass 7: what each step reads, makes, may overwrite, drops and publishes (PLAN-3, PLAN-4).
+//! Pass 8: what each step reads, makes, may overwrite, drops and publishes (PLAN-3, PLAN-4).
 //!
 //! LIVE-1: a single step makes all results of its instruction; a fused one makes those that something outside it sees and
 //! those that nothing reads at all: what was recorded is computed, and no step is without results.
@@ -10,7 +10,7 @@
 use gt_ir::{Instr, Op, TensorId};
 
 use crate::draft::{Draft, slot};
-use crate::fuse::{Grouping, space};
+use crate::fuse::{Grouping, group_space};
 use crate::{Slot, Step, StepKind};
 
 const NEVER: u32 = u32::MAX;
@@ -46,7 +46,7 @@ pub(crate) fn steps(draft: &Draft, grouping: &Grouping) -> Vec<Step> {
             }
         }
         let kind = match group.fused {
-            true => StepKind::Fused { space: space(draft, &draft.instrs[group.instrs[0] as usize]) },
+            true => StepKind::Fused { space: group_space(draft, &group.instrs) },
             false => StepKind::Single,
         };
         let instrs = group.instrs.clone();

@@ -1,4 +1,4 @@
-//! Pass 6: brings short products that do not depend on each other next to each other.
+//! Pass 7: brings short products that do not depend on each other next to each other.
 //!
 //! Cutting a short product among threads costs about as much as it saves; two of them side by side, each whole on a thread of its
 //! own, cost one meeting instead of two. They come in pairs everywhere: the two gradients of a product, the projections of

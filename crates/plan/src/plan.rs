@@ -59,7 +59,8 @@ pub enum StepKind {
     /// Elementwise instructions (unary, binary, compare, select, cast, fill) whose outputs all have the extents
     /// `space`, and reductions of such outputs. Values from outside are broadcast to `space`. Reductions of one step
     /// all reduce the same axes; only where they are the last ones does the step read their outputs, and may then have
-    /// elementwise outputs of their extents too ([`crate::rows_of`]). A step of one elementwise
+    /// elementwise outputs of their extents too ([`crate::rows_of`]). A step without reductions may have concatenations of
+    /// the extents `space`, and elementwise outputs that are a part of one ([`crate::parts_of`]). A step of one elementwise
     /// instruction is fused too, so engines have a single path for them; a lone reduction may be `Fused` with
     /// its input coming from outside.
     Fused {

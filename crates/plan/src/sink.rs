@@ -20,16 +20,17 @@ pub(crate) fn sink(draft: &Draft, grouping: Grouping) -> Grouping {
             sinker.visit(group);
         }
     }
-    Grouping { groups: sinker.groups.into_iter().filter(|g| !g.instrs.is_empty()).collect() }
+    sinker.finish()
 }
 
 const NOWHERE: u32 = u32::MAX;
 
-struct Sinker<'a> {
-    draft: &'a Draft,
-    groups: Vec<Group>,
+/// A grouping whose instructions move from one step to a later one.
+pub(crate) struct Sinker<'a> {
+    pub(crate) draft: &'a Draft,
+    pub(crate) groups: Vec<Group>,
     /// For each instruction, its group.
-    group_of: Vec<u32>,
+    pub(crate) group_of: Vec<u32>,
     /// For each slot, the instruction that defines it.
     definer: Vec<u32>,
     /// For each slot, where its readers start in `readers`.
@@ -38,7 +39,7 @@ struct Sinker<'a> {
 }
 
 impl<'a> Sinker<'a> {
-    fn new(draft: &'a Draft, groups: Vec<Group>) -> Self {
+    pub(crate) fn new(draft: &'a Draft, groups: Vec<Group>) -> Self {
         let slots = draft.types.len();
         let mut group_of = vec![NOWHERE; draft.instrs.len()];
         for (g, group) in groups.iter().enumerate() {
@@ -66,7 +67,16 @@ impl<'a> Sinker<'a> {
         Sinker { draft, groups, group_of, definer, starts, readers }
     }
 
-    fn readers(&self, id: TensorId) -> &[u32] {
+    /// What is left of the steps.
+    pub(crate) fn finish(self) -> Grouping {
+        Grouping { groups: self.groups.into_iter().filter(|g| !g.instrs.is_empty()).collect() }
+    }
+
+    pub(crate) fn definer(&self, id: TensorId) -> Option<u32> {
+        Some(self.definer[id.0 as usize]).filter(|&at| at != NOWHERE)
+    }
+
+    pub(crate) fn readers(&self, id: TensorId) -> &[u32] {
         let s = id.0 as usize;
         &self.readers[self.starts[s] as usize..self.starts[s + 1] as usize]
     }
@@ -90,26 +100,37 @@ impl<'a> Sinker<'a> {
             let cone = self.cone(i, group);
             let room = self.groups[target as usize].instrs.len() + cone.len() <= MAX_INSTRS;
             if room && self.pays(i, &cone, group as u32, target) {
-                cone.iter().for_each(|&c| self.group_of[c as usize] = target);
-                self.groups[group].instrs.retain(|c| !cone.contains(c));
-                let instrs = &mut self.groups[target as usize].instrs;
-                instrs.extend(cone);
-                instrs.sort_unstable();
+                self.shift(&cone, group as u32, target);
             }
         }
+    }
+
+    /// Moves instructions from one step to another.
+    pub(crate) fn shift(&mut self, moved: &[u32], from: u32, to: u32) {
+        moved.iter().for_each(|&i| self.group_of[i as usize] = to);
+        self.groups[from as usize].instrs.retain(|i| !moved.contains(i));
+        let instrs = &mut self.groups[to as usize].instrs;
+        instrs.extend(moved);
+        instrs.sort_unstable();
+    }
+
+    /// The one step that holds all readers of a slot that nobody can name after the window.
+    pub(crate) fn only_reader(&self, id: TensorId) -> Option<u32> {
+        let (&first, rest) = self.readers(id).split_first()?;
+        let group = self.group_of[first as usize];
+        let alone = rest.iter().all(|&r| self.group_of[r as usize] == group);
+        (alone && !self.draft.outlives[id.0 as usize]).then_some(group)
     }
 
     /// The one later step of the same extents that holds all readers of an instruction's result.
     fn target(&self, i: u32, group: u32) -> Option<u32> {
         let instr = &self.draft.instrs[i as usize];
         let out = instr.outs[0];
-        if role(&instr.op) != Role::Elementwise || self.draft.outlives[out.0 as usize] {
+        if role(&instr.op) != Role::Elementwise {
             return None;
         }
-        let (&first, rest) = self.readers(out).split_first()?;
-        let target = self.group_of[first as usize];
-        let alone = target != group && rest.iter().all(|&r| self.group_of[r as usize] == target);
-        if !alone || !self.groups[target as usize].fused {
+        let target = self.only_reader(out)?;
+        if target == group || !self.groups[target as usize].fused {
             return None;
         }
         let reader = &self.draft.instrs[self.groups[target as usize].instrs[0] as usize];
@@ -117,7 +138,7 @@ impl<'a> Sinker<'a> {
     }
 
     /// The instruction with all of its step that leads to it alone, the last first.
-    fn cone(&self, i: u32, group: usize) -> Vec<u32> {
+    pub(crate) fn cone(&self, i: u32, group: usize) -> Vec<u32> {
         let mut cone = vec![i];
         for &j in self.groups[group].instrs.iter().rev().filter(|&&j| j < i) {
             let instr = &self.draft.instrs[j as usize];
@@ -134,7 +155,7 @@ impl<'a> Sinker<'a> {
     }
 
     /// Whether fewer bytes move when the cone is in `target`.
-    fn pays(&self, i: u32, cone: &[u32], group: u32, target: u32) -> bool {
+    pub(crate) fn pays(&self, i: u32, cone: &[u32], group: u32, target: u32) -> bool {
         let draft = self.draft;
         // The result is neither written nor read again.
         let mut saved = 2 * self.bytes(draft.instrs[i as usize].outs[0]);

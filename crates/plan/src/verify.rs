@@ -4,9 +4,10 @@ use gt_ir::{Op, Shape, TensorId, broadcast};
 
 use crate::draft::{Role, role, slot};
 use crate::liveness::replaces_once;
+use crate::parts::parts_of;
 use crate::{Plan, Slot, Step, StepKind, fuse};
 
-/// Checks PLAN-1 to PLAN-4 and FUSE-1 to FUSE-3; says what is broken.
+/// Checks PLAN-1 to PLAN-4, FUSE-1 to FUSE-5, PARTS-1 and PARTS-2; says what is broken.
 pub fn verify(plan: &Plan) -> Result<(), String> {
     let mut defined_by = vec![None; plan.types.len()];
     let mut dropped_by = vec![None; plan.types.len()];
@@ -79,11 +80,13 @@ fn verify_fused(plan: &Plan, step: &Step, space: &gt_ir::Shape) -> Result<(), St
     if step.instrs.len() > fuse::MAX_INSTRS || step.outs.len() > fuse::MAX_OUTS {
         return Err(format!("FUSE-3: {} instructions, {} results", step.instrs.len(), step.outs.len()));
     }
+    let parts = parts_of(&plan.instrs, &plan.types, &step.instrs)?;
     let mut axes = None;
     // What reductions made, and what it can be read as.
     let mut folded: Vec<(TensorId, Option<Shape>)> = Vec::new();
-    for &i in &step.instrs {
+    for (nth, &i) in step.instrs.iter().enumerate() {
         let instr = &plan.instrs[i as usize];
+        let part = parts.of(nth);
         let shape = |id: &TensorId| plan.types[id.0 as usize].shape;
         let rows = folded.iter().find_map(|(_, rows)| *rows);
         let fits = match (role(&instr.op), &instr.op) {
@@ -93,11 +96,15 @@ fn verify_fused(plan: &Plan, step: &Step, space: &gt_ir::Shape) -> Result<(), St
             }
             (Role::Elementwise, _) => {
                 let own = shape(&instr.outs[0]);
-                own == *space || rows == Some(own)
+                own == *space || rows == Some(own) || part.is_some_and(|_| !step.outs.contains(&slot(instr.outs[0])))
             }
+            (Role::Single, Op::Concat(_)) => shape(&instr.outs[0]) == *space,
             _ => false,
         };
-        let broadcasts = instr.ins.iter().all(|id| broadcast(&shape(id), space) == Some(*space));
+        let broadcasts = instr.ins.iter().enumerate().all(|(k, id)| {
+            let read_over = parts.read_for(nth, k).map_or(*space, |part| parts.parts[part].shape);
+            broadcast(&shape(id), &read_over) == Some(read_over)
+        });
         let unreadable = |id: &TensorId| folded.iter().any(|(out, rows)| out == id && rows.is_none());
         if !fits || !broadcasts || instr.ins.iter().any(unreadable) {
             return Err(format!("FUSE-2: {instr} does not belong"));

@@ -1,54 +1,11 @@
 //! Steps that read the results of their own reductions (FUSE-4), reading past broadcasts, and what writes let steps overwrite.
 
-use std::collections::BTreeMap;
+mod case;
 
+use case::{Case, groups};
 use gt_ir::ops::Reduce;
-use gt_ir::{AxisSet, DType, Op, Shape, TensorId, TensorType, Window, text::Parser};
-use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, StepKind, build, rows_of, text, verify};
-
-/// `f32[4, 8]` as a type.
-fn ty(text: &str) -> TensorType {
-    let (dtype, _) = text.split_once('[').expect("a type like f32[2, 3]");
-    let shape: Shape = Parser::new(&text[dtype.len()..]).list().expect("extents");
-    TensorType { dtype: DType::from_name(dtype).expect("a dtype"), shape }
-}
-
-/// A window of these lines on inputs `%1`, `%2`, ... of these types; all but `kept` is freed.
-struct Case {
-    window: Window,
-    inputs: BTreeMap<TensorId, TensorType>,
-}
-
-impl Case {
-    fn new(inputs: &[&str], lines: &[&str], kept: &[u64]) -> Case {
-        let instrs: Vec<gt_ir::Instr> =
-            lines.iter().map(|l| l.parse().unwrap_or_else(|e| panic!("{l}: {e}"))).collect();
-        let inputs: BTreeMap<TensorId, TensorType> =
-            inputs.iter().enumerate().map(|(i, text)| (TensorId(i as u64 + 1), ty(text))).collect();
-        let read = |id: &TensorId| instrs.iter().any(|i| i.ins.contains(id));
-        let given = inputs.keys().copied().filter(read);
-        let made = instrs.iter().flat_map(|i| i.outs.iter().copied());
-        let frees = given.chain(made).filter(|id| !kept.contains(&id.0)).collect();
-        Case { window: Window { instrs, frees, ..Window::default() }, inputs }
-    }
-
-    fn plan(&self, options: PlanOptions) -> Plan {
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&self.window, |id| self.inputs.get(&id).copied()).expect("a canonical form");
-        let plan = build(&self.window, canonical, options).expect("a plan");
-        assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
-        plan
-    }
-
-    fn fused(&self) -> Plan {
-        self.plan(PlanOptions::default())
-    }
-}
-
-/// Which instructions share a step, by number.
-fn groups(plan: &Plan) -> Vec<Vec<u32>> {
-    plan.steps.iter().map(|s| s.instrs.clone()).collect()
-}
+use gt_ir::{AxisSet, Op, Shape, TensorType};
+use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, StepKind, rows_of, text, verify};
 
 const SOFTMAX: [&str; 5] = [
     "%10 = reduce(%1) kind=amax axes=[1] keepdim=true",

@@ -5,7 +5,7 @@ use gt_ir::{AxisSet, Shape, TensorType};
 use super::compile::{Draft, DraftOp, Spot};
 use super::kernel::TileType;
 use super::pairs::{self, Half, PairOp};
-use super::{Fused, Level, Loops, Reduction, RowOp, STAGGER, TILE, Take, TileOp, Work};
+use super::{Fused, Level, LevelOp, Loops, Reduction, STAGGER, TILE, Take, TileOp, Work};
 use crate::Layout;
 
 impl Draft<'_> {
@@ -85,7 +85,10 @@ impl Draft<'_> {
         let mut free: Vec<usize> = Vec::new();
         let mut assigned = vec![usize::MAX; self.register_sizes.len()];
         for (at, op) in self.ops.iter().enumerate() {
-            if let Spot::Reg(r) = op.dst {
+            // What is put together of parts is written by several.
+            if let Spot::Reg(r) = op.dst
+                && assigned[r] == usize::MAX
+            {
                 let size = self.register_sizes[r];
                 let reused = free.iter().rposition(|&f| sizes[f] == size).map(|i| free.swap_remove(i));
                 assigned[r] = reused.unwrap_or_else(|| {
@@ -116,7 +119,11 @@ impl Draft<'_> {
                 }
             }
         }
-        self.ins.iter_mut().for_each(|i| i.tile = tile(i.size));
+        for (i, input) in self.ins.iter_mut().enumerate() {
+            input.tile = tile(input.size);
+            let mut readers = self.ops.iter().filter(|op| op.operands.contains(&Spot::In(i)));
+            input.only_placed = readers.all(|op| matches!(op.work, Work::Place(..)));
+        }
         self.outs.iter_mut().for_each(|o| o.tile = tile(o.ty.dtype.size()));
         for constant in self.consts.iter_mut().filter(|c| c.tile.is_some()) {
             constant.tile = Some(tile(TileType::of(constant.dtype).size()));
@@ -131,12 +138,13 @@ impl Draft<'_> {
             Spot::Reg(r) => (registers_at + assigned[r]) as u16,
             Spot::Unused => 0,
         };
-        let (mut ops, mut row_ops) = (Vec::new(), Vec::new());
+        let one_level = !self.whole_rows && self.parts.parts.is_empty();
+        let (mut ops, mut level_ops) = (Vec::new(), Vec::new());
         for op in &self.ops {
             let (dst, [a, b, c]) = (place(op.dst), op.operands.map(place));
             match op.work {
-                Work::Loop(kernel, Level::Full) if !self.whole_rows => ops.push(TileOp { kernel, dst, a, b, c }),
-                work => row_ops.push(RowOp { work, dst, a, b, c }),
+                Work::Loop(kernel, Level::Full) if one_level => ops.push(TileOp { kernel, dst, a, b, c }),
+                work => level_ops.push(LevelOp { work, dst, a, b, c }),
             }
         }
         let reductions = self
@@ -167,10 +175,11 @@ impl Draft<'_> {
             order,
             natural,
             rows,
+            parts: self.parts.parts,
             loops,
             consts: self.consts,
             ops,
-            row_ops,
+            level_ops,
             registers,
             tiles_bytes,
             takes,

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::assign::packed_in;
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::{ConstSpec, Fused, FusedIn, Level, Loops, Take, Walk};
+use super::{ConstSpec, Fused, FusedIn, Level, Loops, TILE, Take, Walk};
 use crate::Layout;
 use crate::alloc::{Allocator, Storage};
 use crate::buffer::CpuBuffer;
@@ -41,6 +41,12 @@ pub(super) enum Access {
     One,
     /// Copied into a tile, by the walk of this number.
     Walk(usize),
+    /// The same, once: all tiles are alike.
+    Alike(usize),
+    /// Where it lies, again from its first element on after so many.
+    Again(usize),
+    /// Copied to its positions of a concatenation, whose runs are the walk's (FUSED-6).
+    Placed(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -133,11 +139,24 @@ impl Fused {
 }
 
 impl Fused {
+    /// What the first position, or row, of every tile is a multiple of; no tile goes past the next multiple.
+    fn tile_starts(&self, level: Level) -> Option<usize> {
+        match (self.loops, level) {
+            // There are no tiles, and rows may have no positions.
+            _ if self.numel == 0 => None,
+            (Loops::Flat, Level::Full) => Some(TILE),
+            (Loops::WholeRows { len, .. }, Level::Full) => Some(TILE / len * len),
+            (Loops::WholeRows { len, .. }, Level::Row) => Some(TILE / len),
+            _ => None,
+        }
+    }
+
     /// What loops of a level run over.
-    fn extents(&self, level: Level) -> &Shape {
+    pub(super) fn extents(&self, level: Level) -> &Shape {
         match level {
             Level::Full => &self.space,
             Level::Row => &self.rows,
+            Level::Part(part) => &self.parts[part as usize].shape,
         }
     }
 }
@@ -171,7 +190,9 @@ impl Bound<'_> {
         }
         let layouts: SmallVec<[Layout; 4]> =
             fused.ins.iter().map(|i| operand(slots, i).layout.broadcast(fused.extents(i.level))).collect();
-        let own = if fused.loops == Loops::Flat { memory_order(&fused.space, &layouts) } else { None };
+        // Parts lie in row-major order (FUSED-6).
+        let any_order = fused.loops == Loops::Flat && fused.parts.is_empty();
+        let own = if any_order { memory_order(&fused.space, &layouts) } else { None };
         let order = own.as_deref().unwrap_or(&fused.order);
         for (i, layout) in layouts.iter().enumerate() {
             let extents = fused.extents(fused.ins[i].level);
@@ -193,13 +214,26 @@ impl Bound<'_> {
                     self.copies.push(storage);
                     Access::Packed
                 }
-                _ => {
-                    self.walks.push(walk);
-                    Access::Walk(self.walks.len() - 1)
-                }
+                _ => self.gathered(i, walk),
             };
         }
         Ok(own)
+    }
+
+    /// How an operand is read that neither lies in the iteration order nor is one element.
+    fn gathered(&mut self, i: usize, walk: Walk) -> Access {
+        let (fused, nth) = (self.fused, self.walks.len());
+        self.walks.push(walk);
+        let input = &fused.ins[i];
+        let Level::Part(part) = input.level else {
+            return match (walk.period(), fused.tile_starts(input.level)) {
+                (Some(period), Some(unit)) if unit % period == 0 => Access::Alike(nth),
+                (Some(period), Some(unit)) if period % unit == 0 && walk.is_packed_in_period() => Access::Again(period),
+                _ => Access::Walk(nth),
+            };
+        };
+        let runs_alike = walk.innermost() == fused.parts[part as usize].len;
+        if input.only_placed && runs_alike { Access::Placed(nth) } else { Access::Walk(nth) }
     }
 
     /// Whether a result may be written where an operand lies: packed, all of its storage, and held by nobody else.

@@ -3,7 +3,7 @@
 use gt_ir::ops::{Binary, Compare, Select, Side};
 use gt_ir::rows::BinaryKind;
 use gt_ir::{DType, Instr, Op, Shape, TensorId, TensorType};
-use gt_plan::{Plan, Slot, Step};
+use gt_plan::{Parts, Plan, Slot, Step, parts_of};
 
 use super::binary::{self, Const};
 use super::kernel::{self, Kernel, TileType};
@@ -46,6 +46,8 @@ pub(super) struct Draft<'a> {
     pub reductions: Vec<(Reduction, Spot)>,
     /// Whether the step reads the results of its reductions (FUSED-5).
     pub whole_rows: bool,
+    /// What it concatenates (FUSED-6).
+    pub parts: Parts,
     /// That of the instruction at hand.
     pub level: Level,
     pub picos: usize,
@@ -55,7 +57,8 @@ impl Fused {
     /// The tile program of a step over `space`.
     ///
     /// # Panics
-    /// If an instruction is neither elementwise nor a reduction, or one that `infer` refuses: plans have no such steps.
+    /// If an instruction is neither elementwise nor a reduction nor a concatenation that belongs, or one that `infer`
+    /// refuses: plans have no such steps.
     pub fn compile(plan: &Plan, step: &Step, space: Shape) -> Fused {
         let mut draft = Draft {
             plan,
@@ -68,6 +71,7 @@ impl Fused {
             values: Vec::new(),
             reductions: Vec::new(),
             whole_rows: reads_own_reduction(plan, step),
+            parts: parts_of(&plan.instrs, &plan.types, &step.instrs).expect("plans are verified"),
             level: Level::Full,
             picos: 0,
         };
@@ -88,12 +92,17 @@ impl Fused {
                 draft.outs.push(FusedOut { slot, level, instr: at, ty, bytes: ty.bytes(), layout, tile: 0 });
             }
         }
-        for &at in &step.instrs {
+        for (nth, &at) in step.instrs.iter().enumerate() {
             let instr = &plan.instrs[at as usize];
+            if let Op::Concat(_) = instr.op {
+                draft.concat(nth, instr);
+                continue;
+            }
             let over_rows = draft.whole_rows
                 && !matches!(instr.op, Op::Reduce(_))
                 && plan.types[instr.outs[0].0 as usize].shape != space;
-            draft.level = if over_rows { Level::Row } else { Level::Full };
+            let whole = if over_rows { Level::Row } else { Level::Full };
+            draft.level = draft.parts.of(nth).map_or(whole, |part| Level::Part(part as u8));
             draft.instr(at);
         }
         draft.pair_up();
@@ -128,7 +137,7 @@ impl Draft<'_> {
 
     /// Adds to the estimate of the time a position takes; what runs over rows hardly counts.
     fn costs(&mut self, picos: usize) {
-        if self.level == Level::Full {
+        if self.level != Level::Row {
             self.picos += picos;
         }
     }
@@ -142,7 +151,7 @@ impl Draft<'_> {
         // What is known at the other level: a row's element can be spread; positions of a value from outside say nothing of
         // its rows, which are read by themselves.
         if self.level == Level::Full
-            && let Some(&(_, _, row)) = self.values.iter().find(|(s, ..)| *s == slot)
+            && let Some(&(_, _, row)) = self.values.iter().find(|(s, level, _)| *s == slot && *level == Level::Row)
         {
             let size = TileType::of(self.ty(id).dtype).size();
             let spread = self.register(size);
@@ -155,7 +164,7 @@ impl Draft<'_> {
         let operand = self.ins.len();
         let size = self.ty(id).dtype.size();
         self.costs(10 * size);
-        self.ins.push(FusedIn { slot, level: self.level, size, tile: 0 });
+        self.ins.push(FusedIn { slot, level: self.level, size, tile: 0, only_placed: false });
         let spot = match convert::half(self.ty(id).dtype) {
             None => Spot::In(operand),
             Some(half) => {
@@ -294,6 +303,22 @@ impl Draft<'_> {
                 unreachable!("{} is never fused", instr.op.display_name())
             }
         }
+    }
+
+    /// Puts the operands of a concatenation together; each is read as the part it is.
+    fn concat(&mut self, nth: usize, instr: &Instr) {
+        let dtype = self.ty(instr.outs[0]).dtype;
+        let size = TileType::of(dtype).size();
+        let whole = self.register(size);
+        for (k, &id) in instr.ins.iter().enumerate() {
+            let part = self.parts.read_for(nth, k).expect("an operand of a concatenation is a part of it") as u8;
+            self.level = Level::Part(part);
+            let operands = [self.read(id), Spot::Unused, Spot::Unused];
+            self.ops.push(DraftOp { work: Work::Place(part, size), dst: whole, operands, pairable: None });
+        }
+        self.level = Level::Full;
+        self.costs(40 * size);
+        self.define(instr.outs[0], None, [whole, Spot::Unused, Spot::Unused], true);
     }
 
     /// A reduction whose results the step may read.

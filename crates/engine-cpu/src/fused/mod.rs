@@ -7,10 +7,12 @@
 //! - `compile` turns a step into loops and `assign` these into a [`Fused`] program: places, registers. They know types,
 //!   not layouts.
 //! - `bind` looks at the layouts of one run: how each operand is read, where each result goes; and runs it.
-//! - `run` walks the space, on one thread or several.
+//! - `run` walks the space, on one thread or several; `frame` is what each of them has at hand.
 //!
 //! FUSED-1: a tile is a run of consecutive positions of the iteration order. Operands packed in that order are read where
-//! they lie; one element for all is a constant tile; everything else is copied into a tile by its [`Walk`].
+//! they lie; one element for all is a constant tile; everything else is copied into a tile by its [`Walk`]. What comes again
+//! after so many positions (a bias, a table of positions) is copied once if all tiles are alike then, and read where it
+//! lies if they are cuts of it.
 //! FUSED-2: every result is packed in the iteration order, so it is written where it will lie. Where that order is not
 //! row-major (a reduction of middle axes, operands that are all permuted alike) the result's layout says so.
 //! FUSED-3: a result may take over the storage of an operand that dies. It is written directly when the operand was read
@@ -18,20 +20,25 @@
 //! FUSED-4: everything that can fail happens before the walk begins.
 //! FUSED-5: a step that reads the results of its own reductions is walked in whole rows, several to a tile. Its loops run over
 //! positions or over rows ([`Level`]), in the order of the instructions.
+//! FUSED-6: what leads to a concatenation inside the step is computed for the positions of its part alone, which lie side by
+//! side in the part's own order ([`Level::Part`]), and then put among those of the other parts. Such a step is walked
+//! in row-major order.
 
 mod assign;
 pub mod binary;
 mod bind;
 mod compile;
 pub mod convert;
+mod frame;
 pub mod kernel;
 mod pairs;
+mod place;
 mod run;
 mod unary;
 mod walk;
 
 use gt_ir::{AxisSet, Shape, TensorType};
-use gt_plan::Slot;
+use gt_plan::{Part, Slot};
 
 use crate::Layout;
 use crate::reduce::ReduceKernels;
@@ -61,12 +68,14 @@ pub struct Fused {
     natural: bool,
     /// One element a row, where loops run over rows too.
     rows: Shape,
+    /// Those that loops run over (FUSED-6).
+    parts: Vec<Part>,
     loops: Loops,
     consts: Vec<ConstSpec>,
-    /// Of a step without loops over rows.
+    /// Of a step whose loops all run over positions.
     ops: Vec<TileOp>,
-    /// Of a step with them.
-    row_ops: Vec<RowOp>,
+    /// Of any other.
+    level_ops: Vec<LevelOp>,
     /// Where each register starts in scratch memory.
     registers: Vec<usize>,
     /// Bytes of scratch memory for registers, operands' tiles, constants' tiles, results' tiles.
@@ -85,6 +94,8 @@ pub(crate) enum Level {
     Full,
     /// Its rows.
     Row,
+    /// The positions of the part of this number.
+    Part(u8),
 }
 
 /// A value read from outside the step, at one level: a value read at both is two of these.
@@ -94,6 +105,8 @@ pub(crate) struct FusedIn {
     size: usize,
     /// Its tile in scratch memory, for when it must be copied.
     tile: usize,
+    /// Whether all that is done with it is to put it into a concatenation.
+    only_placed: bool,
 }
 
 /// An elementwise result, or that of a reduction which the step reads itself.
@@ -142,20 +155,22 @@ struct TileOp {
     c: u16,
 }
 
-/// What an operation of a step with loops over rows does.
+/// What an operation of a step with loops over several levels does.
 #[derive(Clone, Copy)]
 enum Work {
-    /// A loop over positions or rows.
+    /// A loop over positions, rows or a part.
     Loop(Kernel, Level),
     /// Rows to their reductions.
     Fold(ReduceKernels),
     /// Each row's element, of this size, to all positions of its row.
     Spread(usize),
+    /// A part's elements, of this size, to its positions.
+    Place(u8, usize),
 }
 
-/// An operation of a step with loops over rows, and the places it works on.
+/// An operation of a step with loops over several levels, and the places it works on.
 #[derive(Clone, Copy)]
-struct RowOp {
+struct LevelOp {
     work: Work,
     dst: u16,
     a: u16,

@@ -3,14 +3,11 @@
 //! RUN-1: a unit of work writes its own positions of the results, or its own partials, so units run in any order on any
 //! thread. How many there are is a matter of speed only (REDUCE-2).
 
-use std::cell::RefCell;
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use super::bind::{Access, Bound};
-use super::kernel::{Kernel, TileType, splat};
-use super::{Level, Loops, TILE, Work};
+use super::frame::Frame;
+use super::{Loops, TILE};
 use crate::pool::Pool;
 
 /// Work below this does not pay for waking a helper.
@@ -19,40 +16,8 @@ const WORTH_SHARING_NANOS: usize = 20_000;
 const CHUNK_NANOS: usize = 8_000;
 /// The widest strip of columns reduced at once: the lanes of wider ones would leave the nearest cache.
 const STRIP: usize = 512;
-/// Lanes of a block.
-const LANES: usize = gt_ir::ops::Reduce::LANES;
 /// Blocks reduced at once where they are read in place.
 const BLOCKS_AT_ONCE: usize = 4;
-
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-struct Line(#[allow(dead_code)] [u8; 64]);
-
-thread_local! {
-    /// Tiles, lanes and partials of the chunk this thread works on.
-    static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Where a loop reads or writes position `p`: `ptr + p * step`; tiles have a step of 0.
-#[derive(Clone, Copy)]
-struct Place {
-    ptr: *mut u8,
-    step: usize,
-}
-
-/// The places of one chunk of work.
-struct Frame<'a> {
-    bound: &'a Bound<'a>,
-    places: SmallVec<[Place; 16]>,
-    has_walks: bool,
-    has_out_tiles: bool,
-    /// Loops that repeat one element, by the logarithm of its size.
-    splats: [Kernel; 4],
-    /// Room for a tile's partials.
-    partials: *mut u8,
-    /// Room for the lanes of every reduction.
-    lanes: *mut u8,
-}
 
 /// Partials that outlive their chunk: those of all blocks of all outputs, per reduction.
 struct Partials {
@@ -123,7 +88,12 @@ impl Bound<'_> {
         self.share(pool, numel.div_ceil(TILE), 0, &|frame, tiles| {
             for tile in tiles {
                 let start = tile * TILE;
-                frame.tile(start, TILE.min(numel - start));
+                let n = TILE.min(numel - start);
+                if self.fused.parts.is_empty() {
+                    frame.tile(start, n);
+                } else {
+                    frame.parts(start, n);
+                }
             }
         });
     }
@@ -277,184 +247,6 @@ impl Bound<'_> {
                 let out = self.results[r].wrapping_add(k * width * reduction.ty.dtype.size());
                 // SAFETY: `blocks` rows of `width` partials, all written.
                 unsafe { (reduction.kernels.finish)(partial, blocks, width, width, out) };
-            }
-        }
-    }
-
-    /// Calls `work` with the places of this thread; `strip` is the number of columns whose lanes it needs.
-    fn with_frame(&self, strip: usize, work: impl FnOnce(&Frame<'_>)) {
-        let fused = self.fused;
-        let lanes_bytes = fused.reductions.len() * LANES * strip * 8;
-        let folds = !fused.reductions.is_empty() || !fused.row_ops.is_empty();
-        let bytes = fused.tiles_bytes + if folds { TILE * 8 + lanes_bytes } else { 0 };
-        SCRATCH.with_borrow_mut(|scratch| {
-            let lines = bytes.div_ceil(64);
-            if scratch.len() < lines {
-                scratch.resize(lines, Line([0; 64]));
-            }
-            let base = scratch.as_mut_ptr().cast::<u8>();
-            work(&self.frame(base));
-        });
-    }
-
-    /// The places, with tiles at `base`.
-    #[inline]
-    fn frame(&self, base: *mut u8) -> Frame<'_> {
-        let fused = self.fused;
-        let mut frame = Frame {
-            bound: self,
-            places: SmallVec::new(),
-            has_walks: false,
-            has_out_tiles: false,
-            splats: [splat(1), splat(2), splat(4), splat(8)],
-            partials: base.wrapping_add(fused.tiles_bytes),
-            lanes: base.wrapping_add(fused.tiles_bytes + TILE * 8),
-        };
-        // Constant tiles are as long as the longest tile.
-        let longest = TILE.min(fused.numel);
-        for (input, spec) in self.ins.iter().zip(&fused.ins) {
-            let tile = base.wrapping_add(spec.tile);
-            frame.places.push(match input.access {
-                Access::Packed => Place { ptr: input.first.cast_mut(), step: spec.size },
-                Access::One => {
-                    // SAFETY: the operand has one element and its tile room for `TILE`.
-                    unsafe { splat(spec.size)(longest, tile, input.first, tile, tile) };
-                    Place { ptr: tile, step: 0 }
-                }
-                Access::Walk(_) => {
-                    frame.has_walks = true;
-                    Place { ptr: tile, step: 0 }
-                }
-            });
-        }
-        for (output, spec) in self.outs.iter().zip(&fused.outs) {
-            frame.has_out_tiles |= output.by_tile;
-            frame.places.push(match output.by_tile {
-                true => Place { ptr: base.wrapping_add(spec.tile), step: 0 },
-                false => Place { ptr: output.ptr, step: spec.ty.dtype.size() },
-            });
-        }
-        for (bits, spec) in self.consts.iter().zip(&fused.consts) {
-            let one = std::ptr::from_ref(bits).cast::<u8>().cast_mut();
-            frame.places.push(match spec.tile {
-                None => Place { ptr: one, step: 0 },
-                Some(at) => {
-                    let tile = base.wrapping_add(at);
-                    // SAFETY: the constant's low bytes are one element; its tile has room for `TILE`.
-                    unsafe { splat(TileType::of(spec.dtype).size())(longest, tile, one, tile, tile) };
-                    Place { ptr: tile, step: 0 }
-                }
-            });
-        }
-        for &at in &fused.registers {
-            frame.places.push(Place { ptr: base.wrapping_add(at), step: 0 });
-        }
-        frame
-    }
-}
-
-impl Frame<'_> {
-    /// Where position `start` of a place lies.
-    #[inline(always)]
-    fn at(&self, place: u16, start: usize) -> *mut u8 {
-        let place = self.places[place as usize];
-        place.ptr.wrapping_add(start * place.step)
-    }
-
-    fn lanes_of(&self, reduction: usize, strip: usize) -> *mut u8 {
-        self.lanes.wrapping_add(reduction * LANES * strip * 8)
-    }
-
-    fn tile(&self, start: usize, n: usize) {
-        self.compute(start, n);
-        self.settle(start, n);
-    }
-
-    /// Runs every loop on positions `start..start + n`.
-    #[inline]
-    fn compute(&self, start: usize, n: usize) {
-        let fused = self.bound.fused;
-        if self.has_walks {
-            for ((input, spec), place) in self.bound.ins.iter().zip(&fused.ins).zip(&self.places) {
-                if let Access::Walk(walk) = input.access {
-                    // SAFETY: the positions lie inside the space, which the walk covers; the tile has room for `n`.
-                    unsafe { self.bound.walks[walk].copy(input.first, spec.size, start, n, place.ptr) };
-                }
-            }
-        }
-        for op in &fused.ops {
-            // SAFETY: every place has `n` elements from `start` on (a constant one, as its loop expects); registers are
-            // assigned so that a loop's destination is none of its operands, and results are either fresh, or taken over
-            // from operands whose last reader came before, or tiles (FUSED-3).
-            unsafe {
-                (op.kernel)(n, self.at(op.dst, start), self.at(op.a, start), self.at(op.b, start), self.at(op.c, start))
-            };
-        }
-    }
-
-    /// Runs every operation on `count` rows of `len` positions.
-    fn rows(&self, row: usize, count: usize, len: usize) {
-        let fused = self.bound.fused;
-        let at = |level: Level| match level {
-            Level::Full => (row * len, count * len),
-            Level::Row => (row, count),
-        };
-        if self.has_walks {
-            for ((input, spec), place) in self.bound.ins.iter().zip(&fused.ins).zip(&self.places) {
-                if let Access::Walk(walk) = input.access {
-                    let (start, n) = at(spec.level);
-                    // SAFETY: as in `compute`, at the operand's own level.
-                    unsafe { self.bound.walks[walk].copy(input.first, spec.size, start, n, place.ptr) };
-                }
-            }
-        }
-        for op in &fused.row_ops {
-            // SAFETY: as in `compute`; operands and results of a loop are all of its level, a fold reads positions and
-            // writes rows, a spread the other way round; `partials` has room for a tile of them.
-            unsafe {
-                match op.work {
-                    Work::Loop(kernel, level) => {
-                        let (start, n) = at(level);
-                        let [dst, a, b, c] = [op.dst, op.a, op.b, op.c].map(|place| self.at(place, start));
-                        kernel(n, dst, a, b, c);
-                    }
-                    Work::Fold(kernels) => {
-                        (kernels.rows)(self.at(op.a, row * len), count, len, self.partials);
-                        (kernels.finish)(self.partials, 1, 0, count, self.at(op.dst, row));
-                    }
-                    Work::Spread(size) => {
-                        let (from, to) = (self.at(op.a, row), self.at(op.dst, row * len));
-                        for r in 0..count {
-                            let to = to.wrapping_add(r * len * size);
-                            (self.splats[size.trailing_zeros() as usize])(len, to, from.wrapping_add(r * size), to, to);
-                        }
-                    }
-                }
-            }
-        }
-        if self.has_out_tiles {
-            self.settle_outs(at);
-        }
-    }
-
-    /// Copies results that were held in tiles to where they lie, once nothing reads the operands there any more.
-    #[inline]
-    fn settle(&self, start: usize, n: usize) {
-        if self.has_out_tiles {
-            self.settle_outs(|_| (start, n));
-        }
-    }
-
-    /// [`Frame::settle`], with the positions or rows of each level.
-    fn settle_outs(&self, range: impl Fn(Level) -> (usize, usize)) {
-        let fused = self.bound.fused;
-        for (o, (output, spec)) in self.bound.outs.iter().zip(&fused.outs).enumerate() {
-            if output.by_tile {
-                let (start, n) = range(spec.level);
-                let size = spec.ty.dtype.size();
-                let tile = self.places[fused.ins.len() + o].ptr;
-                // SAFETY: the result's positions are this unit's; a tile is no part of it.
-                unsafe { std::ptr::copy_nonoverlapping(tile, output.ptr.wrapping_add(start * size), n * size) };
             }
         }
     }

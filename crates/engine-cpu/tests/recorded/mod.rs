@@ -3,6 +3,8 @@
 // Each test file uses its part of it.
 #![allow(dead_code)]
 
+pub mod program;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

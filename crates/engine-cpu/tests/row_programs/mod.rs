@@ -7,20 +7,13 @@ use gt_ir::ops::*;
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{AxisSet, DType, Domain, HostTensor, Scalar, Shape, Steps, TensorId, TensorType};
 
+use crate::recorded::program::Program;
 use crate::recorded::{Placed, Recorded};
 
 const LENGTHS: [usize; 10] = [2, 3, 16, 17, 64, 100, 1000, 1024, 1025, 2048];
 /// The same, or near it, as the product of two axes.
 const PAIRS: [(usize, usize); 9] = [(2, 1), (1, 3), (4, 4), (17, 1), (8, 8), (40, 25), (32, 32), (25, 41), (64, 32)];
 const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64];
-
-/// A window with the values and places of its inputs.
-pub struct Program {
-    pub recorded: Recorded,
-    pub inputs: Vec<(HostTensor, Placed)>,
-    /// Old values, new values and results of its writes.
-    pub writes: Vec<(Vec<TensorId>, Vec<TensorId>, Vec<TensorId>)>,
-}
 
 pub struct Generator {
     random: SplitMix,
