@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster import Cluster
+from loaded_batches import DIGEST, filled_in
 
 import gt
 
@@ -39,9 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-OPEN = """
-import hashlib, json, os, sys, time
-import gt
+OPEN = (
+    DIGEST
+    + """
 gt.register_config("rows", gt.SignalConfig(shard=gt.ShardConfig(axis=0)))
 folder = FOLDER
 events = gt.data.RowRanges(folder + "/table.parquet", first="first", length="length", file="file",
@@ -49,13 +50,8 @@ events = gt.data.RowRanges(folder + "/table.parquet", first="first", length="len
 ds = gt.data.ParquetDataset(folder + "/hits_*.parquet", events=events)
 options = dict(batch_size=64, shuffle=True, num_workers=1, generator=3, sample_ids=True) | OPTIONS
 dl = gt.data.DataLoader(ds, dtypes={"charge": gt.float32}, pad_to_multiple_of={"charge": 8}, **options)
-def digest(batch):
-    h = hashlib.sha256()
-    for name, value in batch.items():
-        h.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        h.update(value.numpy().tobytes())
-    return h.hexdigest()
 """
+)
 
 LOADING = (
     OPEN
@@ -74,7 +70,7 @@ print(json.dumps({
 
 
 def program(folder: Path, text: str = LOADING, **options: object) -> str:
-    return text.replace("FOLDER", repr(str(folder))).replace("OPTIONS", repr(options))
+    return filled_in(text, folder, options)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster import Cluster, eventually
+from loaded_batches import DIGEST, filled_in
 
 import gt
 
@@ -36,19 +37,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Prints a digest of every batch, where they came from, and how many bytes the client uploaded.
-LOADING = """
-import hashlib, json, sys
-import gt
+LOADING = (
+    DIGEST
+    + """
 col = gt.data.col
 ds = gt.data.ParquetDataset(FOLDER + "/*.parquet")
 options = dict(batch_size=64, shuffle=True, num_workers=1, generator=3, sample_ids=True, dtypes={"hits": gt.float32}) | OPTIONS
 dl = gt.data.DataLoader(ds, transforms=[col("hits").clip(1e-3, float("inf")).log10()], **options)
-def digest(batch):
-    h = hashlib.sha256()
-    for name, value in batch.items():
-        h.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        h.update(value.numpy().tobytes())
-    return h.hexdigest()
 batches = []
 for epoch in range(2):
     for batch in dl:
@@ -61,10 +56,11 @@ print(json.dumps({
     "stats": dl.stats(),
 }))
 """
+)
 
 
 def program(folder: Path, text: str = LOADING, **options: object) -> str:
-    return text.replace("FOLDER", repr(str(folder))).replace("OPTIONS", repr(options))
+    return filled_in(text, folder, options)
 
 
 @pytest.fixture(scope="module")
