@@ -34,6 +34,54 @@ assert lost is not None
 assert time.monotonic() - began < 5, time.monotonic() - began
 print("lost:", str(lost).splitlines()[0], flush=True)
 print("goes on:", (gt.ones(3) * 2).sum().item(), [step().item() < 10 for _ in range(3)], flush=True)
+# What they have of the parameters is the same: each worker gives other rows.
+with gt.signal.context("parts"):
+    rows = model(gt.ones(48, 64)).detach()
+assert (rows - rows[:1]).abs().max().item() < 1e-6
+"""
+)
+
+# The loss is known before anybody reads, so nobody has heard of it when it is met again.
+STOPPED_THEN_KILLED = (
+    TRAIN
+    + """
+import os, signal
+with gt.signal.context("parts"):
+    kept = gt.rand(48, 4)
+[(step() + kept.sum()).item() for _ in range(3)]
+def parameters():
+    return [p.detach().sum().item() for p in model.parameters()]
+def raises(read):
+    try:
+        read()
+    except gt.WorkerLost:
+        return True
+before = parameters()
+os.kill(VICTIM, signal.SIGSTOP)
+loss = step() + kept.sum()
+if SENT:
+    # Far more than a window has.
+    for _ in range(2000):
+        gt.ones(1) + 1
+time.sleep(0.2)
+os.kill(VICTIM, signal.SIGKILL)
+time.sleep(1)
+assert raises(loss.item)
+assert (gt.ones(3) * 2).sum().item() == 6
+gt.synchronize()
+assert parameters() == before
+weight = next(model.parameters())
+with gt.no_grad():
+    weight.sub_(kept.sum())
+# Of a write that is skipped although the loss is known, the next read tells, once.
+assert raises(weight.sum().item)
+assert parameters() == before
+with gt.no_grad():
+    weight.sub_(kept.sum())
+assert raises(gt.synchronize)
+gt.synchronize()
+assert parameters() == before
+assert step().item() < 10 and parameters() != before
 """
 )
 
@@ -56,6 +104,17 @@ def test_a_worker_killed_in_a_collective_is_an_error_soon(cluster: Cluster):
     os.kill(victim, signal.SIGKILL)
     printed = client.succeeded()
     assert "lost:" in printed and "goes on: 6.0 [True, True, True]" in printed, printed
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["sent-before", "sent-after"])
+def test_a_lost_worker_took_the_parameters_with_it_that_others_had_too(cluster: Cluster, is_sent: bool):
+    server = cluster.server(workers=3)
+    for _ in range(3):
+        cluster.wait_for_workers(server, 3)
+        victim = server.children()[0]
+        cluster.strays.append(victim)
+        program = STOPPED_THEN_KILLED.replace("VICTIM", str(victim)).replace("SENT", str(is_sent))
+        cluster.client(program, server.address).succeeded()
 
 
 # How often a worker is killed, each time at another moment.

@@ -22,11 +22,19 @@ use super::{Dialer, Options, Remote};
 use crate::link::{Link, WaitError, WantedLoader, WorkerLoader};
 use crate::signal;
 
-/// What makes a failure the same on every worker that met it: each had its own part, and may say it in other words.
-type Raised = (FailureKind, SiteId);
+/// What makes a failure the same on every worker that met it: each had its own part, and may say it in other words. A loss is
+/// met at many lines, and is told in the same words of all of them.
+#[derive(Clone, PartialEq)]
+enum Raised {
+    At(FailureKind, SiteId),
+    Loss(String),
+}
 
 fn key(failure: &Failure) -> Raised {
-    (failure.kind, failure.site)
+    match failure.kind {
+        FailureKind::WorkerLost => Raised::Loss(failure.message.clone()),
+        kind => Raised::At(kind, failure.site),
+    }
 }
 
 /// Failures of skipped writes: each worker has its own copy of one (GROUP-4).
@@ -39,6 +47,12 @@ struct Told {
 }
 
 impl Told {
+    fn raise(&mut self, own: Raised) {
+        if !self.raised.contains(&own) {
+            self.raised.push(own);
+        }
+    }
+
     fn owe(&mut self, failure: Failure) {
         let own = key(&failure);
         if !self.raised.contains(&own) && self.owed.iter().all(|owed| key(owed) != own) {
@@ -265,6 +279,31 @@ impl Inner {
     }
 
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
+        if let Some(stream) = &mut *self.placing.lock()
+            && let Some(failure) = stream.live.refuses(id)
+        {
+            self.told.lock().raise(key(&failure));
+            return Err(WaitError::Failed(failure));
+        }
+        let mut heard: Vec<Raised> = Vec::new();
+        loop {
+            let failure = match self.read_or_fail(id, cancel) {
+                Err(WaitError::Failed(failure)) => failure,
+                read => return read,
+            };
+            let own = key(&failure);
+            let mut told = self.told.lock();
+            // A worker that has the value says first, once, what it skipped a write for (GROUP-4).
+            if told.raised.contains(&own) && !heard.contains(&own) {
+                heard.push(own);
+                continue;
+            }
+            told.raise(own);
+            return Err(WaitError::Failed(failure));
+        }
+    }
+
+    fn read_or_fail(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
         let mut placing = self.placing.lock();
         let Some(stream) = &mut *placing else { return Err(WaitError::Failed(nowhere())) };
         if let Some(failure) = self.home.ended() {
@@ -272,6 +311,7 @@ impl Inner {
         }
         stream.catch_up();
         if let Some(failure) = stream.live.lost(id) {
+            stream.live.heard(&failure);
             return Err(WaitError::Failed(failure));
         }
         let plan = stream.placer.read(id);
@@ -285,11 +325,7 @@ impl Inner {
         let question = remote.ask(|request| StreamMessage::Read { request, id: plan.id });
         drop(placing);
         question.value(cancel).map_err(|error| match error {
-            WaitError::Failed(failure) => {
-                let failure = self.explain(Some(id), failure);
-                self.told.lock().raised.push(key(&failure));
-                WaitError::Failed(failure)
-            }
+            WaitError::Failed(failure) => WaitError::Failed(self.explain(Some(id), failure)),
             WaitError::Interrupted => WaitError::Interrupted,
         })
     }
@@ -302,9 +338,13 @@ impl Inner {
         let mut placing = self.placing.lock();
         let Some(placing) = &mut *placing else { return failure };
         placing.catch_up();
+        // The loss that a value was given up for names itself.
         let lost = id.and_then(|id| placing.live.lost(id));
-        let message = lost.or_else(|| placing.live.last_loss().cloned()).map(|loss| loss.message);
-        Failure { message: message.unwrap_or_else(|| failure.message.clone()), ..failure }
+        let known = lost.or_else(|| (!placing.live.has_said(&failure)).then(|| placing.live.last_loss().cloned())?);
+        let failure =
+            Failure { message: known.map_or_else(|| failure.message.clone(), |loss| loss.message), ..failure };
+        placing.live.heard(&failure);
+        failure
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
@@ -331,8 +371,10 @@ impl Inner {
                 }
             }
         }
+        let skipped = self.placing.lock().as_mut().and_then(|placing| placing.live.take_owed());
         let mut told = self.told.lock();
         told.raised.clear();
+        skipped.into_iter().for_each(|failure| told.owe(failure));
         told.owed.pop_front().map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
     }
 

@@ -1,6 +1,10 @@
 //! Which values a session holds, and the lines that made them: what to say when a worker is gone.
+//!
+//! LIVE-1: what is made of a lost value is lost with it, for the same reason.
+//! LIVE-2: a write of lost values is skipped: its cells keep what they have, and the next read says why, once. A write to lost
+//! cells of values that are there gives them: a program recovers by writing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use gt_ir::ops::Fill;
 use gt_ir::{DType, Failure, FailureKind, IdMap, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
@@ -17,18 +21,30 @@ pub(super) struct Live {
     /// Lost values for which a worker has something else; see [`Live::stand_in`].
     stand_ins: HashSet<TensorId>,
     failures: Vec<Failure>,
+    /// Why writes were skipped, where nobody has heard of it yet (LIVE-2). Only what [`Live::sift`] took out: of the rest the
+    /// worker tells.
+    owed: VecDeque<Failure>,
+}
+
+/// What becomes of one value of an instruction.
+#[derive(Clone, Copy)]
+enum Fate {
+    Made,
+    /// A cell that keeps its old value.
+    Kept(TensorId),
+    Lost,
 }
 
 impl Live {
     /// Takes note of what a window defines and frees.
     pub fn window(&mut self, window: &Window) {
         for instr in &window.instrs {
-            // What is made of a lost value is lost with it, also while there is no worker to say so.
+            // Also while there is no worker to say so (LIVE-1).
             let why = if self.lost.is_empty() { None } else { self.loss_of(instr) };
-            for &id in &instr.outs {
-                match why {
-                    Some(which) => self.lost.insert(id, which).map(|_| ()),
-                    None => self.sites.insert(id, instr.site).map(|_| ()),
+            for (k, &id) in instr.outs.iter().enumerate() {
+                match (self.fate(instr, k, why), why) {
+                    (Fate::Lost, Some(which)) => self.lost.insert(id, which).map(|_| ()),
+                    _ => self.sites.insert(id, instr.site).map(|_| ()),
                 };
             }
         }
@@ -40,8 +56,17 @@ impl Live {
         }
     }
 
-    /// Which loss an instruction depends on. A write needs its new values only: the old ones are replaced. The payload of an
-    /// upload may have been lost before anybody asked for it.
+    /// What becomes of an instruction's value when it depends on a loss, or does not.
+    fn fate(&self, instr: &Instr, k: usize, why: Option<usize>) -> Fate {
+        match (why, &instr.op, instr.ins.get(k)) {
+            (None, ..) => Fate::Made,
+            (Some(_), Op::Write(_), Some(&old)) if !self.lost.contains_key(&old) => Fate::Kept(old),
+            (Some(_), ..) => Fate::Lost,
+        }
+    }
+
+    /// Which loss an instruction depends on. A write needs its new values only (LIVE-2). The payload of an upload may have been
+    /// lost before anybody asked for it.
     fn loss_of(&self, instr: &Instr) -> Option<usize> {
         let needed = match &instr.op {
             Op::Write(_) => &instr.ins[instr.ins.len() / 2..],
@@ -53,20 +78,20 @@ impl Live {
 
     /// As [`Live::window`], and leaves in the window what can still run: for workers that do not know what was lost.
     pub fn spare(&mut self, window: &mut Window) {
-        self.sift(window, |_, _, _| {});
+        self.sift(window, |_, _, _, _| {});
     }
 
     /// As [`Live::window`], and puts something harmless in the place of what needs lost values: for workers that do not know what was
     /// lost, and have every value of a window named in turn.
     pub fn stand_in(&mut self, window: &mut Window) {
-        self.sift(window, |live, instr, kept| {
-            live.stand_ins.extend(instr.outs.iter().copied());
-            kept.extend(instr.outs.iter().map(|&id| nothing(id, instr.site)));
+        self.sift(window, |live, id, site, kept| {
+            live.stand_ins.insert(id);
+            kept.push(nothing(id, site));
         });
     }
 
     /// Takes out of a window what needs lost values; `instead` may put something in its place.
-    fn sift(&mut self, window: &mut Window, instead: impl Fn(&mut Live, &Instr, &mut Vec<Instr>)) {
+    fn sift(&mut self, window: &mut Window, instead: impl Fn(&mut Live, TensorId, SiteId, &mut Vec<Instr>)) {
         if self.lost.is_empty() {
             return self.window(window);
         }
@@ -74,9 +99,17 @@ impl Live {
         let mut kept = Vec::with_capacity(window.instrs.len());
         for mut instr in std::mem::take(&mut window.instrs) {
             if let Some(which) = self.loss_of(&instr) {
-                self.lost.extend(instr.outs.iter().map(|&id| (id, which)));
                 places.push(None);
-                instead(self, &instr, &mut kept);
+                for (k, &id) in instr.outs.iter().enumerate() {
+                    if let Fate::Kept(old) = self.fate(&instr, k, Some(which)) {
+                        kept.push(same(id, old, &instr));
+                        self.sites.insert(id, instr.site);
+                        self.owe(which);
+                        continue;
+                    }
+                    self.lost.insert(id, which);
+                    instead(self, id, instr.site, &mut kept);
+                }
                 continue;
             }
             self.replace_lost(&mut instr);
@@ -101,6 +134,35 @@ impl Live {
                 instr.ins[k] = instr.ins[half + k];
             }
         }
+    }
+
+    /// A write was skipped (LIVE-2).
+    fn owe(&mut self, which: usize) {
+        let failure = &self.failures[which];
+        if !self.owed.contains(failure) {
+            self.owed.push_back(failure.clone());
+        }
+    }
+
+    /// Why a write was skipped that nobody has heard of.
+    pub fn take_owed(&mut self) -> Option<Failure> {
+        self.owed.pop_front()
+    }
+
+    /// What whoever reads a value has to hear instead: that it is lost, or of a write that was skipped.
+    pub fn refuses(&mut self, id: TensorId) -> Option<Failure> {
+        let lost = self.lost(id);
+        lost.inspect(|failure| self.heard(failure)).or_else(|| self.take_owed())
+    }
+
+    /// Somebody has heard of a failure: what was skipped for it so far is no news.
+    pub fn heard(&mut self, failure: &Failure) {
+        self.owed.retain(|owed| owed.message != failure.message);
+    }
+
+    /// Whether a failure says what was said here.
+    pub fn has_said(&self, failure: &Failure) -> bool {
+        self.failures.iter().any(|said| said.message == failure.message)
     }
 
     /// Values that cannot be had, for a reason of their own.
@@ -186,6 +248,11 @@ fn keep_payloads(window: &mut Window, places: &[Option<u32>]) {
     });
 }
 
+/// What a skipped write does: the cell's next value is the one it has.
+fn same(id: TensorId, old: TensorId, write: &Instr) -> Instr {
+    Instr { outs: [id].into_iter().collect(), ins: [old, old].into_iter().collect(), ..write.clone() }
+}
+
 /// What stands for a value that cannot be made.
 fn nothing(id: TensorId, site: SiteId) -> Instr {
     Instr {
@@ -195,5 +262,64 @@ fn nothing(id: TensorId, site: SiteId) -> Instr {
         scalars: [Scalar::F64(0.0)].into_iter().collect(),
         scope: Default::default(),
         site,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(lines: &[&str]) -> Window {
+        let parsed = |line: &&str| line.parse().unwrap_or_else(|e| panic!("{line}: {e}"));
+        Window { instrs: lines.iter().map(parsed).collect(), ..Window::default() }
+    }
+
+    /// Cells %0 and %2, and %1, which is lost.
+    fn bereft() -> (Live, Failure) {
+        let mut live = Live::default();
+        let fill = |id: u64| format!("%{id} = fill() dtype=f32 shape=[2] $ 1.0");
+        let lines: Vec<String> = (0..3).map(fill).collect();
+        live.window(&window(&lines.iter().map(String::as_str).collect::<Vec<_>>()));
+        let failure = live.lose_these(&[TensorId(1)], "worker_1", "killed");
+        (live, failure)
+    }
+
+    fn texts(window: &Window) -> Vec<String> {
+        window.instrs.iter().map(|instr| instr.to_string()).collect()
+    }
+
+    #[test]
+    fn a_write_of_lost_values_lost_its_cells() {
+        let (mut live, failure) = bereft();
+        let mut next =
+            window(&["%3, %4 = write(%0, %1, %2, %1)", "%5 = unary(%3) kind=neg", "%6 = unary(%4) kind=neg"]);
+        live.window(&next);
+        assert_eq!((live.lost(TensorId(3)), live.lost(TensorId(4))), (None, Some(failure.clone())));
+        assert_eq!(live.take_owed(), None, "the worker tells of it");
+
+        let (mut live, _) = bereft();
+        live.spare(&mut next);
+        assert_eq!(texts(&next), ["%3 = write(%0, %0)", "%5 = unary(%3) kind=neg"]);
+        assert_eq!(live.lost(TensorId(6)), Some(failure.clone()));
+        assert_eq!((live.take_owed(), live.take_owed()), (Some(failure), None));
+    }
+
+    #[test]
+    fn a_stand_in_takes_the_place_of_each_lost_value_and_no_other() {
+        let (mut live, _) = bereft();
+        let mut next = window(&["%3, %4 = write(%0, %1, %2, %1)", "%5 = unary(%4) kind=neg"]);
+        live.stand_in(&mut next);
+        let outs: Vec<u64> = next.instrs.iter().flat_map(|instr| instr.outs.iter().map(|id| id.0)).collect();
+        assert_eq!((outs, texts(&next)[0].as_str()), (vec![3, 4, 5], "%3 = write(%0, %0)"));
+    }
+
+    #[test]
+    fn a_loss_that_was_heard_of_is_not_told_again_for_what_it_had_skipped() {
+        let (mut live, failure) = bereft();
+        live.spare(&mut window(&["%3 = write(%0, %1)"]));
+        live.heard(&failure);
+        assert_eq!(live.take_owed(), None);
+        live.spare(&mut window(&["%4 = write(%3, %1)"]));
+        assert_eq!(live.take_owed(), Some(failure));
     }
 }

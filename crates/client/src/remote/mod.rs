@@ -242,7 +242,7 @@ impl Link for Remote {
     }
 
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
-        if let Some(failure) = self.shared.state.lock().live.lost(id) {
+        if let Some(failure) = self.shared.state.lock().live.refuses(id) {
             return Err(WaitError::Failed(failure));
         }
         self.ask(|request| StreamMessage::Read { request, id }).value(cancel).map_err(|error| match error {
@@ -255,7 +255,11 @@ impl Link for Remote {
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
-        self.ask(|request| StreamMessage::Synchronize { request }).done(cancel)
+        self.ask(|request| StreamMessage::Synchronize { request }).done(cancel)?;
+        match self.shared.state.lock().live.take_owed() {
+            Some(failure) => Err(WaitError::Failed(failure)),
+            None => Ok(()),
+        }
     }
 
     fn wake(&self) {

@@ -288,24 +288,27 @@ impl Placer {
 
     /// A worker is gone: the values that nobody else has whole, ascending. They are not placed any more; what others still have
     /// of them is freed by the window that comes with them.
+    ///
+    /// What several others have whole is kept by one of them, home if it can be: what the worker was to send may have reached
+    /// some and not the others, and copies of which one has taken a step that the next has not are not copies any more.
     pub fn lose(&mut self, worker: u32) -> (Vec<TensorId>, PlacedWindow) {
         let (mut gone, mut orphans) = (Vec::new(), Vec::new());
         for (&id, known) in &mut self.values {
             let mut kept: SmallVec<[Copy; 2]> = SmallVec::new();
             for copy in known.copies.drain(..) {
                 let mesh = &copy.placement.mesh;
-                if mesh.rank(worker).is_none() {
+                let is_whole = copy.placement.is_replicated();
+                if mesh.rank(worker).is_none() && (!is_whole || mesh.count() == 1) {
                     kept.push(copy);
                     continue;
                 }
-                let others: Vec<u32> = mesh.workers().iter().copied().filter(|&w| w != worker).collect();
-                if others.is_empty() {
-                    continue;
+                let mut others: Vec<u32> = mesh.workers().iter().copied().filter(|&w| w != worker).collect();
+                if is_whole && !others.is_empty() {
+                    let keeper = others.iter().position(|&w| w == self.home).unwrap_or(0);
+                    kept.push(Copy { placement: Placement::on(others.remove(keeper)), ..copy });
                 }
-                let placement = Placement::replicated(Mesh::row(&others));
-                match copy.placement.is_replicated() {
-                    true => kept.push(Copy { placement, ..copy }),
-                    false => orphans.push((copy.id, placement)),
+                if !others.is_empty() {
+                    orphans.push((copy.id, Placement::replicated(Mesh::row(&others))));
                 }
             }
             known.copies = kept;
