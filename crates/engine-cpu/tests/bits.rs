@@ -108,6 +108,9 @@ fn large_reductions_are_the_same_on_any_number_of_threads() {
         (&[150_001, 7], &[0]),
         (&[20_000, 64], &[0]),
         (&[1500, 800], &[0]),
+        (&[1024, 512], &[0]),
+        (&[1003, 500], &[0]),
+        (&[2, 333, 401], &[1]),
         (&[600, 3, 700], &[1]),
         (&[60_000, 3, 8], &[1]),
     ] {
@@ -121,7 +124,7 @@ fn large_reductions_are_the_same_on_any_number_of_threads() {
             outs.iter().map(|&slot| outcome.read(slot).bytes).collect::<Vec<_>>()
         };
         let expected = run(1);
-        for threads in [2, 3, 4] {
+        for threads in [2, 3, 4, 7] {
             assert!(run(threads) == expected, "{ty} over {axes:?} on {threads} threads");
         }
     }

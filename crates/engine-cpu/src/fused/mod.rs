@@ -27,6 +27,7 @@
 mod assign;
 pub mod binary;
 mod bind;
+mod columns;
 mod compile;
 pub mod convert;
 mod frame;

@@ -14,13 +14,11 @@ use crate::pool::Pool;
 const WORTH_SHARING_NANOS: usize = 20_000;
 /// About as much as one chunk should hold: small enough that threads end together.
 const CHUNK_NANOS: usize = 8_000;
-/// The widest strip of columns reduced at once: the lanes of wider ones would leave the nearest cache.
-const STRIP: usize = 512;
 /// Blocks reduced at once where they are read in place.
 const BLOCKS_AT_ONCE: usize = 4;
 
 /// Partials that outlive their chunk: those of all blocks of all outputs, per reduction.
-struct Partials {
+pub(super) struct Partials {
     /// Keeps the memory; only `starts` is used to reach it.
     _memory: Vec<Vec<u64>>,
     starts: Vec<*mut u8>,
@@ -31,7 +29,7 @@ unsafe impl Sync for Partials {}
 
 impl Partials {
     /// Room for `count` lanes of each reduction.
-    fn new(bound: &Bound<'_>, count: usize) -> Partials {
+    pub(super) fn new(bound: &Bound<'_>, count: usize) -> Partials {
         let words = |lane_bytes: usize| (count * lane_bytes).div_ceil(8);
         let mut memory: Vec<Vec<u64>> =
             bound.fused.reductions.iter().map(|r| vec![0; words(r.kernels.lane_bytes)]).collect();
@@ -40,7 +38,7 @@ impl Partials {
     }
 
     /// The address of lane `at` of a reduction.
-    fn at(&self, reduction: usize, lane_bytes: usize, at: usize) -> *mut u8 {
+    pub(super) fn at(&self, reduction: usize, lane_bytes: usize, at: usize) -> *mut u8 {
         self.starts[reduction].wrapping_add(at * lane_bytes)
     }
 }
@@ -71,10 +69,26 @@ impl Bound<'_> {
         }
     }
 
+    /// About how long it takes one thread.
+    fn nanos(&self) -> usize {
+        self.fused.numel.saturating_mul(self.fused.picos_per_element) / 1000
+    }
+
+    /// Whether several threads are quicker than one.
+    pub(super) fn is_worth_sharing(&self, pool: &Pool) -> bool {
+        pool.threads() > 1 && self.nanos() >= WORTH_SHARING_NANOS
+    }
+
     /// Runs `units` units of work in chunks; each chunk gets a frame.
-    fn share(&self, pool: &Pool, units: usize, strip: usize, work: &(dyn Fn(&Frame<'_>, Range<usize>) + Sync)) {
-        let nanos = self.fused.numel.saturating_mul(self.fused.picos_per_element) / 1000;
-        if pool.threads() == 1 || nanos < WORTH_SHARING_NANOS || units == 1 {
+    pub(super) fn share(
+        &self,
+        pool: &Pool,
+        units: usize,
+        strip: usize,
+        work: &(dyn Fn(&Frame<'_>, Range<usize>) + Sync),
+    ) {
+        let nanos = self.nanos();
+        if units == 1 || !self.is_worth_sharing(pool) {
             return self.with_frame(strip, |frame| work(frame, 0..units));
         }
         let chunks = (nanos / CHUNK_NANOS).min(pool.threads() * 4).min(units).max(1);
@@ -167,86 +181,6 @@ impl Bound<'_> {
                 let out = self.results[r].wrapping_add(row * reduction.ty.dtype.size());
                 // SAFETY: the row's partials lie one after the other and are all written.
                 unsafe { (reduction.kernels.finish)(partial, blocks, 1, 1, out) };
-            }
-        }
-    }
-
-    /// Several whole sets of rows in a tile.
-    fn small_columns(&self, pool: &Pool, outer: usize, rows: usize, width: usize) {
-        let (set, per_tile) = (rows * width, TILE / (rows * width));
-        self.share(pool, outer.div_ceil(per_tile), width, &|frame, tiles| {
-            for tile in tiles {
-                let first = tile * per_tile;
-                let count = per_tile.min(outer - first);
-                frame.compute(first * set, count * set);
-                for (r, reduction) in self.fused.reductions.iter().enumerate() {
-                    let (kernels, source) = (&reduction.kernels, frame.at(reduction.source, first * set));
-                    for k in 0..count {
-                        let source = source.wrapping_add(k * set * kernels.lane_bytes);
-                        let out = self.results[r].wrapping_add((first + k) * width * reduction.ty.dtype.size());
-                        // SAFETY: the tile holds `count` sets of `rows` rows; the lanes are this frame's.
-                        unsafe {
-                            (kernels.columns)(source, rows, width, 0, frame.lanes);
-                            (kernels.fold)(frame.lanes, width, rows);
-                            (kernels.finish)(frame.lanes, 1, 0, width, out);
-                        }
-                    }
-                }
-                frame.settle(first * set, count * set);
-            }
-        });
-    }
-
-    /// Strips of columns, a block of rows at a time.
-    fn columns(&self, pool: &Pool, outer: usize, rows: usize, width: usize) {
-        let (strip, strips) = if width <= STRIP { (width, 1) } else { (STRIP, width.div_ceil(STRIP)) };
-        let blocks = rows.div_ceil(TILE);
-        let partials = (blocks > 1).then(|| Partials::new(self, outer * blocks * width));
-        self.share(pool, outer * blocks * strips, strip, &|frame, units| {
-            for unit in units {
-                let (k, block, column) = (unit / (blocks * strips), unit / strips % blocks, unit % strips * STRIP);
-                let cols = strip.min(width - column);
-                let (first, height) = (block * TILE, TILE.min(rows - block * TILE));
-                // Whole rows lie one after the other; of strips there is one row a tile.
-                let rows_per_tile = if strips == 1 { (TILE / width).max(1) } else { 1 };
-                let mut row = 0;
-                while row < height {
-                    let count = rows_per_tile.min(height - row);
-                    let start = (k * rows + first + row) * width + column;
-                    frame.compute(start, count * cols);
-                    for (r, reduction) in self.fused.reductions.iter().enumerate() {
-                        let source = frame.at(reduction.source, start);
-                        // SAFETY: the tile holds `count` rows of `cols` columns; the lanes are this frame's.
-                        unsafe { (reduction.kernels.columns)(source, count, cols, row, frame.lanes_of(r, strip)) };
-                    }
-                    frame.settle(start, count * cols);
-                    row += count;
-                }
-                for (r, reduction) in self.fused.reductions.iter().enumerate() {
-                    let (kernels, lanes) = (&reduction.kernels, frame.lanes_of(r, strip));
-                    let out = self.results[r].wrapping_add((k * width + column) * reduction.ty.dtype.size());
-                    // SAFETY: the lanes of `height` rows are written; the results, or the partials, of this strip and
-                    // block are this unit's.
-                    unsafe {
-                        (kernels.fold)(lanes, cols, height);
-                        match &partials {
-                            None => (kernels.finish)(lanes, 1, 0, cols, out),
-                            Some(partials) => {
-                                let to = partials.at(r, kernels.lane_bytes, (k * blocks + block) * width + column);
-                                std::ptr::copy_nonoverlapping(lanes, to, cols * kernels.lane_bytes);
-                            }
-                        }
-                    }
-                }
-            }
-        });
-        let Some(partials) = partials else { return };
-        for (r, reduction) in self.fused.reductions.iter().enumerate() {
-            for k in 0..outer {
-                let partial = partials.at(r, reduction.kernels.lane_bytes, k * blocks * width);
-                let out = self.results[r].wrapping_add(k * width * reduction.ty.dtype.size());
-                // SAFETY: `blocks` rows of `width` partials, all written.
-                unsafe { (reduction.kernels.finish)(partial, blocks, width, width, out) };
             }
         }
     }
