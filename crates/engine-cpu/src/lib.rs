@@ -14,6 +14,7 @@
 mod alloc;
 mod buffer;
 mod composite;
+mod distance;
 mod engine;
 mod expansion;
 mod fused;

@@ -12,18 +12,21 @@
 //! spins longer than `SPIN`, and short work is not shared.
 //! POOL-4: chunks are dealt in order, the same way each time: a thread begins with its own share and then helps with the
 //! others'. Steps that cut their rows alike thus find what the step before wrote in the cache of the core they run on.
+//! POOL-5: while the only helper is far away and all work is short, none is shared: its data would travel longer than it takes. Among
+//! long pieces of work short ones are shared too, as what they read lies with both threads. Of several helpers some are near.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use gt_engine::presence;
 use parking_lot::Mutex;
 
+use crate::distance::Ball;
 use crate::placement::Placement;
 
 /// How long a thread looks for work, or for the end of it, before it sleeps.
@@ -34,7 +37,16 @@ const PATIENCE: Duration = Duration::from_micros(300);
 /// Work that takes one thread less than this is not worth disturbing a thread that records.
 const WORTH_DISTURBING_NANOS: usize = 60_000;
 
+/// Work that takes one thread less than this is not worth sharing with a thread that is far away.
+const WORTH_FETCHING_NANOS: usize = 300_000;
+/// After about how many pieces of work a long one is forgotten.
+const REMEMBERED: usize = 64;
+/// After how many pieces of work is looked again how far away the helper is. No clock: looking at it would take as long as some.
+const LOOK_EVERY: usize = 1024;
+
 const OPEN: u64 = 1 << 31;
+/// What a look for the helper finds when it does not come.
+const UNKNOWN: u32 = 2;
 const JOINED: u64 = OPEN - 1;
 const RUN: u64 = 1 << 32;
 
@@ -62,6 +74,11 @@ struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     job: UnsafeCell<Job>,
     placement: Placement,
+    /// The longest work of late.
+    longest_nanos: AtomicUsize,
+    /// Whether the helper is far away (POOL-5), and how many pieces of work there were since that was looked at.
+    is_far: AtomicBool,
+    since_looked: AtomicUsize,
 }
 
 /// The chunks a thread begins with, and how many of them are taken. On a cache line of its own.
@@ -95,6 +112,9 @@ impl Pool {
             panic: Mutex::new(None),
             job: UnsafeCell::new(Job { work: &|_| (), caller: thread::current() }),
             placement: Placement::new(),
+            longest_nanos: AtomicUsize::new(0),
+            is_far: AtomicBool::new(false),
+            since_looked: AtomicUsize::new(0),
         });
         // A helper that cannot be started is one fewer: results do not depend on how many there are.
         let helpers = (1..threads)
@@ -116,10 +136,51 @@ impl Pool {
     ///
     /// `nanos` says about how long one thread would take for all of it.
     pub fn run(&self, chunks: usize, nanos: usize, f: &(dyn Fn(usize) + Sync)) {
-        if self.helpers.is_empty() || chunks <= 1 || self.shared.busy.swap(true, Ordering::Acquire) {
+        if self.helpers.is_empty()
+            || chunks <= 1
+            || self.is_short(nanos) && self.is_far()
+            || self.shared.busy.swap(true, Ordering::Acquire)
+        {
             (0..chunks).for_each(f);
             return;
         }
+        self.share(chunks, nanos, f);
+    }
+
+    /// Whether all work of late took one thread less than [`WORTH_FETCHING_NANOS`], this included.
+    fn is_short(&self, nanos: usize) -> bool {
+        // Threads may forget each other's: it is a matter of speed only.
+        let longest = self.shared.longest_nanos.load(Ordering::Relaxed);
+        let longest = nanos.max(longest - longest.div_ceil(REMEMBERED));
+        self.shared.longest_nanos.store(longest, Ordering::Relaxed);
+        longest < WORTH_FETCHING_NANOS
+    }
+
+    /// Whether the only helper is far away (POOL-5), as far as is known.
+    fn is_far(&self) -> bool {
+        if self.helpers.len() != 1 {
+            return false;
+        }
+        let shared = &*self.shared;
+        let since = shared.since_looked.load(Ordering::Relaxed) + 1;
+        shared.since_looked.store(since, Ordering::Relaxed);
+        if since >= LOOK_EVERY && !shared.busy.swap(true, Ordering::Acquire) {
+            shared.since_looked.store(0, Ordering::Relaxed);
+            let (ball, found) = (Ball::default(), AtomicU32::new(UNKNOWN));
+            self.share(2, usize::MAX, &|side| match side {
+                0 => found.store(ball.is_far().map_or(UNKNOWN, u32::from), Ordering::Relaxed),
+                _ => ball.throw_back(),
+            });
+            match found.into_inner() {
+                UNKNOWN => {}
+                far => shared.is_far.store(far == 1, Ordering::Relaxed),
+            }
+        }
+        shared.is_far.load(Ordering::Relaxed)
+    }
+
+    /// Runs `f` on all threads. Who calls it has set `busy`.
+    fn share(&self, chunks: usize, nanos: usize, f: &(dyn Fn(usize) + Sync)) {
         let shared = &*self.shared;
         // SAFETY: only the lifetime changes, and `finish` returns when nobody uses `work` any more.
         let work: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(f) };
