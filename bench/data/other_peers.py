@@ -77,7 +77,8 @@ def mosaic_streaming(folder: Path, batch_size: int, workers: int) -> Iterator[di
     with streaming.MDSWriter(out=local, columns=dict.fromkeys(COLUMNS, "ndarray")) as writer:
         for events in converted(folder):
             for event in events:
-                writer.write(event)
+                # It has no bools.
+                writer.write({name: v.view(np.uint8) if v.dtype == bool else v for name, v in event.items()})
     dataset = streaming.StreamingDataset(local=local, shuffle=True, batch_size=batch_size)
     return torch_batches(dataset, batch_size, workers)
 
