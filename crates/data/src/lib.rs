@@ -28,7 +28,7 @@ mod travel;
 pub use announcement::{Announced, Announcement, Outcome};
 pub use arrays::{ArraySource, NpyHeader, open_cached, open_npy, open_safetensors, write_cache, write_npy_header};
 pub use arrow_file::ArrowSource;
-pub use batch::{Batch, BatchSpec, Collate, Entry, Outliers, Output, Picked, Step, gather};
+pub use batch::{Batch, BatchSpec, Buffers, Collate, Entry, Outliers, Output, Picked, Step, gather};
 pub use block::{Block, Column, Extents, Record, RecordPart};
 pub use description::{LoaderSpec, SourceSpec};
 pub use error::{DataError, Result};

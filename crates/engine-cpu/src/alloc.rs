@@ -2,37 +2,33 @@
 //!
 //! Sizes are rounded up to classes an eighth apart, so a block that comes back fits the next request of its like.
 //!
-//! ALLOC-1: `live + cached` never exceeds the limit; `live` counts whole blocks.
+//! ALLOC-1: `live + cached` never exceeds the limit; `live` counts whole blocks. A block that is lent is neither, until it is
+//! adopted.
 //! ALLOC-2: a block is in the hands of one [`Storage`], or in one class's list, never both.
-//! ALLOC-3: blocks start at multiples of [`ALIGN`], large ones at multiples of [`APART`], and are not cleared: who takes one
+//! ALLOC-3: blocks start at multiples of [`classes::ALIGN`], large ones at multiples of [`APART`], and are not cleared: who takes one
 //! writes all of it.
-//! ALLOC-4: a block is charged to the quota that holds when it is allocated, and given back to that one when it is freed.
+//! ALLOC-4: a block is charged to the quota that holds when it is allocated or adopted, and given back to that one when it is
+//! freed.
+//! ALLOC-5: a block that is lent to others has no byte that was never written: it was clear when it came from the system, and is
+//! kept apart from those that were not.
 
-use std::alloc::{Layout as Block, LayoutError, alloc, dealloc};
+mod classes;
+
+use std::alloc::{alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use gt_engine::{HostMemory, Memory, Quota};
+use gt_engine::{Memory, Quota};
 use gt_ir::{Failure, FailureKind};
 use parking_lot::Mutex;
 
-/// Where blocks start: a cache line, and the widest vector.
-pub const ALIGN: usize = 64;
+use classes::{APART, LARGE, PAGE, block_bytes, class_of, layout};
 
-/// The distance of the places in a page where large blocks start, one after the other. A loop over several blocks that were a line
-/// apart there would wait at each load for the store before it, whose address ends alike; over blocks at the same place of
-/// everything it would find their lines in one another's way. Either takes twice as long.
-pub const APART: usize = 1024;
-const PAGE: usize = 4096;
-/// The smallest block that is called large; it has a page more than it says.
-const LARGE: usize = 16 * PAGE;
-
-/// Steps between one power of two and the next.
-const STEPS: usize = 8;
-/// The smallest block.
-const SMALLEST: usize = 64;
 /// What may lie cached however little was ever live.
 const CACHE_FLOOR: u64 = 64 << 20;
+/// How many classes larger a block may be that is lent: batches differ a little in length, and blocks of each class that occurs
+/// would pile up.
+const LENT_CLASSES: usize = 2;
 
 /// Gives out blocks and takes them back, from any thread.
 pub struct Allocator {
@@ -45,12 +41,23 @@ struct Inner {
     live: u64,
     peak: u64,
     cached: u64,
+    /// Bytes of blocks that others have, and the most there ever were.
+    lent: u64,
+    lent_peak: u64,
     /// What allocations are charged to just now.
     quota: Option<Arc<Quota>>,
     /// How many large blocks were ever made.
     made: usize,
     /// Free blocks by class.
-    free: Vec<Vec<NonNull<u8>>>,
+    free: Vec<Free>,
+}
+
+/// Free blocks of one class.
+#[derive(Default)]
+struct Free {
+    any: Vec<NonNull<u8>>,
+    /// Those that may be lent (ALLOC-5).
+    written: Vec<NonNull<u8>>,
 }
 
 // SAFETY: the pointers in `free` are owned blocks that nobody else refers to (ALLOC-2).
@@ -61,30 +68,17 @@ pub struct Storage {
     ptr: NonNull<u8>,
     len_bytes: usize,
     class: u32,
+    /// Whether every byte of the block was written (ALLOC-5).
+    written: bool,
     owner: Arc<Allocator>,
-    quota: Option<Arc<Quota>>,
+    /// Whom it was charged to beside the allocator; nothing while it is lent.
+    charged: OnceLock<Option<Arc<Quota>>>,
 }
 
 // SAFETY: a block is plain memory; who may write it is decided by who holds the only handle (see `buffer`).
 unsafe impl Send for Storage {}
 // SAFETY: as above; shared storage is only read.
 unsafe impl Sync for Storage {}
-
-/// The class of a size, and the bytes of its blocks.
-fn class_of(len_bytes: usize) -> Option<(u32, usize)> {
-    if len_bytes <= SMALLEST {
-        return Some((0, SMALLEST));
-    }
-    if len_bytes > isize::MAX as usize / 2 {
-        return None;
-    }
-    // Between 2^k (excluded) and 2^(k+1) lie STEPS classes; small ones stay multiples of the alignment.
-    let k = (len_bytes - 1).ilog2();
-    let step = ((1usize << k) / STEPS).max(ALIGN);
-    let steps = (len_bytes - (1 << k)).div_ceil(step);
-    let class = (k - SMALLEST.ilog2()) as usize * STEPS + steps;
-    Some((class as u32, (1 << k) + steps * step))
-}
 
 impl Allocator {
     /// An allocator that never holds more than `limit_bytes`.
@@ -95,8 +89,7 @@ impl Allocator {
     /// A block for `len_bytes`, with whatever it held before.
     pub fn allocate(self: &Arc<Self>, len_bytes: usize) -> Result<Storage, Failure> {
         if len_bytes == 0 {
-            let ptr = NonNull::<Aligned>::dangling().cast();
-            return Ok(Storage { ptr, len_bytes, class: u32::MAX, owner: self.clone(), quota: None });
+            return Ok(self.nothing());
         }
         let Some((class, block_bytes)) = class_of(len_bytes) else {
             return Err(self.refusal(len_bytes, self.inner.lock().live));
@@ -104,19 +97,78 @@ impl Allocator {
         let mut inner = self.inner.lock();
         let quota = inner.quota.clone();
         quota.as_ref().map_or(Ok(()), |quota| quota.charge(block_bytes as u64))?;
-        let cached = inner.free.get_mut(class as usize).and_then(Vec::pop);
-        let ptr = match cached {
-            Some(ptr) => {
-                inner.cached -= block_bytes as u64;
-                ptr
+        let (ptr, written) = match inner.cached(class) {
+            Some(found) => found,
+            None => {
+                let fresh = self.fresh(&mut inner, len_bytes, block_bytes).inspect_err(|_| {
+                    quota.iter().for_each(|quota| quota.give_back(block_bytes as u64));
+                });
+                (fresh?, false)
             }
-            None => self.fresh(&mut inner, len_bytes, block_bytes).inspect_err(|_| {
-                quota.iter().for_each(|quota| quota.give_back(block_bytes as u64));
-            })?,
         };
         inner.live += block_bytes as u64;
         inner.peak = inner.peak.max(inner.live);
-        Ok(Storage { ptr, len_bytes, class, owner: self.clone(), quota })
+        Ok(Storage { ptr, len_bytes, class, written, owner: self.clone(), charged: OnceLock::from(quota) })
+    }
+
+    /// A block for somebody else to write (ALLOC-5). It counts once it is adopted.
+    pub fn lend(self: &Arc<Self>, len_bytes: usize) -> Result<Storage, Failure> {
+        if len_bytes == 0 {
+            return Ok(self.nothing());
+        }
+        let Some((class, _)) = class_of(len_bytes) else {
+            return Err(self.refusal(len_bytes, self.inner.lock().live));
+        };
+        let mut inner = self.inner.lock();
+        let class = inner.lendable(class);
+        let block_bytes = block_bytes(class) as u64;
+        let ptr = match inner.free.get_mut(class as usize).and_then(|free| free.written.pop()) {
+            Some(ptr) => {
+                inner.cached -= block_bytes;
+                ptr
+            }
+            None => {
+                inner.limit_cache(0, block_bytes);
+                self.take_from_system(&mut inner, len_bytes, block_bytes as usize, true)?
+            }
+        };
+        inner.lent += block_bytes;
+        inner.lent_peak = inner.lent_peak.max(inner.lent);
+        Ok(Storage { ptr, len_bytes, class, written: true, owner: self.clone(), charged: OnceLock::new() })
+    }
+
+    /// Charges a block that was lent by this allocator, as one that is allocated now would be; once.
+    pub fn adopt(self: &Arc<Self>, storage: &Storage) -> Result<(), Failure> {
+        if storage.class == u32::MAX {
+            return Ok(());
+        }
+        let block_bytes = block_bytes(storage.class) as u64;
+        let mut inner = self.inner.lock();
+        let is_own = Arc::ptr_eq(self, &storage.owner);
+        if is_own && storage.charged.get().is_some() {
+            return Ok(());
+        }
+        let wanted = inner.live.saturating_add(block_bytes);
+        if !is_own || wanted > self.limit_bytes {
+            return Err(self.refusal(storage.len_bytes, inner.live));
+        }
+        let quota = inner.quota.clone();
+        quota.as_ref().map_or(Ok(()), |quota| quota.charge(block_bytes))?;
+        if wanted + inner.cached > self.limit_bytes {
+            inner.trim();
+        }
+        // Under the lock: nobody else adopts it meanwhile.
+        let _ = storage.charged.set(quota);
+        inner.lent -= block_bytes;
+        inner.live = wanted;
+        inner.peak = inner.peak.max(wanted);
+        Ok(())
+    }
+
+    /// A block of no bytes.
+    fn nothing(self: &Arc<Self>) -> Storage {
+        let (ptr, charged) = (NonNull::<Aligned>::dangling().cast(), OnceLock::from(None));
+        Storage { ptr, len_bytes: 0, class: u32::MAX, written: true, owner: self.clone(), charged }
     }
 
     /// A block from the system, after giving back what would be in its way.
@@ -125,14 +177,23 @@ impl Allocator {
         if wanted > self.limit_bytes {
             return Err(self.refusal(len_bytes, inner.live));
         }
-        // Sizes that no longer occur would otherwise pile up until the limit.
-        let room = self.limit_bytes.min(inner.peak.max(wanted).saturating_mul(2).saturating_add(CACHE_FLOOR));
-        if wanted + inner.cached > room {
+        if wanted + inner.cached > self.limit_bytes {
             inner.trim();
         }
+        inner.limit_cache(block_bytes as u64, 0);
+        self.take_from_system(inner, len_bytes, block_bytes, false)
+    }
+
+    fn take_from_system(
+        &self,
+        inner: &mut Inner,
+        len_bytes: usize,
+        block_bytes: usize,
+        clear: bool,
+    ) -> Result<NonNull<u8>, Failure> {
         let block = layout(block_bytes).map_err(|_| self.refusal(len_bytes, inner.live))?;
         // SAFETY: the size is not zero.
-        let system = || NonNull::new(unsafe { alloc(block) });
+        let system = || NonNull::new(unsafe { if clear { alloc_zeroed(block) } else { alloc(block) } });
         let first = match system() {
             Some(ptr) => ptr,
             None => {
@@ -154,6 +215,27 @@ impl Allocator {
             FailureKind::Memory,
             format!("out of memory: {len_bytes} bytes wanted, {live} bytes live, the limit is {limit} bytes"),
         )
+    }
+
+    /// Counts memory that others have allocated for the engine: it takes of the limit as blocks do (ALLOC-1).
+    pub fn charge(&self, len_bytes: u64) -> Result<(), Failure> {
+        let mut inner = self.inner.lock();
+        let wanted = inner.live.saturating_add(len_bytes);
+        if wanted > self.limit_bytes {
+            return Err(self.refusal(len_bytes as usize, inner.live));
+        }
+        if wanted + inner.cached > self.limit_bytes {
+            inner.trim();
+        }
+        inner.live = wanted;
+        inner.peak = inner.peak.max(wanted);
+        Ok(())
+    }
+
+    /// What was counted so is gone.
+    pub fn give_back(&self, len_bytes: u64) {
+        let mut inner = self.inner.lock();
+        inner.live = inner.live.saturating_sub(len_bytes);
     }
 
     /// Charges what is allocated to `quota` until the guard is dropped.
@@ -179,32 +261,6 @@ impl Allocator {
     }
 }
 
-/// Memory that others have allocated for the engine: it takes of the limit as blocks do (ALLOC-1).
-impl HostMemory for Allocator {
-    fn charge(&self, len_bytes: u64) -> Result<(), Failure> {
-        let mut inner = self.inner.lock();
-        let wanted = inner.live.saturating_add(len_bytes);
-        if wanted > self.limit_bytes {
-            return Err(self.refusal(len_bytes as usize, inner.live));
-        }
-        if wanted + inner.cached > self.limit_bytes {
-            inner.trim();
-        }
-        inner.live = wanted;
-        inner.peak = inner.peak.max(wanted);
-        Ok(())
-    }
-
-    fn give_back(&self, len_bytes: u64) {
-        let mut inner = self.inner.lock();
-        inner.live = inner.live.saturating_sub(len_bytes);
-    }
-
-    fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
-    }
-}
-
 /// While it lives, allocations are charged to a quota; however it ends, the next run's are not.
 pub struct Charging(Arc<Allocator>);
 
@@ -218,30 +274,37 @@ impl Drop for Charging {
 #[repr(align(64))]
 struct Aligned;
 
-/// Bytes of the blocks of a class.
-fn block_bytes(class: u32) -> usize {
-    if class == 0 {
-        return SMALLEST;
-    }
-    // Steps run from 1 to STEPS inside a power of two.
-    let (k, steps) = ((class as usize - 1) / STEPS, (class as usize - 1) % STEPS + 1);
-    let base = SMALLEST << k;
-    base + steps * (base / STEPS).max(ALIGN)
-}
-
-/// What the system is asked for.
-fn layout(block_bytes: usize) -> Result<Block, LayoutError> {
-    match block_bytes < LARGE {
-        true => Block::from_size_align(block_bytes, ALIGN),
-        false => Block::from_size_align(block_bytes + PAGE, PAGE),
-    }
-}
-
 impl Inner {
+    /// A free block of a class, and whether it was written.
+    fn cached(&mut self, class: u32) -> Option<(NonNull<u8>, bool)> {
+        let free = self.free.get_mut(class as usize)?;
+        let any = free.any.pop().map(|ptr| (ptr, false));
+        let found = any.or_else(|| free.written.pop().map(|ptr| (ptr, true)))?;
+        self.cached -= block_bytes(class) as u64;
+        Some(found)
+    }
+
+    /// Before a new block is made: gives cached ones back where there are too many for what was ever in use. Sizes that no longer
+    /// occur would otherwise pile up until the limit.
+    fn limit_cache(&mut self, more_live: u64, more_lent: u64) {
+        let (live, lent) = (self.live + more_live, self.lent + more_lent);
+        let most = (self.peak.max(live) + self.lent_peak.max(lent)).saturating_mul(2).saturating_add(CACHE_FLOOR);
+        if live + lent + self.cached > most {
+            self.trim();
+        }
+    }
+
+    /// The class of which a block is lent where one of this class would do.
+    fn lendable(&self, class: u32) -> u32 {
+        let larger = self.free.iter().skip(class as usize).take(1 + LENT_CLASSES);
+        let more = larger.enumerate().find_map(|(more, free)| (!free.written.is_empty()).then_some(more));
+        class + more.unwrap_or(0) as u32
+    }
+
     fn trim(&mut self) {
-        for (class, list) in self.free.iter_mut().enumerate() {
+        for (class, free) in self.free.iter_mut().enumerate() {
             let block = layout(block_bytes(class as u32)).expect("the block exists");
-            for ptr in list.drain(..) {
+            for ptr in free.any.drain(..).chain(free.written.drain(..)) {
                 // The system knows a large block by the beginning of its page.
                 let first = ptr.as_ptr().map_addr(|at| at / block.align() * block.align());
                 // SAFETY: the block was allocated with this size and alignment and is owned by the list (ALLOC-2).
@@ -270,6 +333,20 @@ impl Storage {
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
+
+    /// What is in a block that was lent; nothing in any other, which may have bytes that were never written.
+    pub fn bytes(&self) -> &[u8] {
+        let len_bytes = if self.written { self.len_bytes } else { 0 };
+        // SAFETY: the block is so long, and every byte of it was written (ALLOC-5). Whoever writes it has the only handle.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), len_bytes) }
+    }
+
+    /// The same, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let len_bytes = if self.written { self.len_bytes } else { 0 };
+        // SAFETY: as for `bytes`; and this is the only handle.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), len_bytes) }
+    }
 }
 
 impl Drop for Storage {
@@ -278,91 +355,27 @@ impl Drop for Storage {
             return;
         }
         let block_bytes = block_bytes(self.class) as u64;
-        if let Some(quota) = &self.quota {
-            quota.give_back(block_bytes);
-        }
         let mut inner = self.owner.inner.lock();
-        inner.live -= block_bytes;
-        inner.cached += block_bytes;
+        match self.charged.get() {
+            Some(quota) => {
+                quota.iter().for_each(|quota| quota.give_back(block_bytes));
+                inner.live -= block_bytes;
+            }
+            None => inner.lent -= block_bytes,
+        }
         let class = self.class as usize;
         if inner.free.len() <= class {
-            inner.free.resize_with(class + 1, Vec::new);
+            inner.free.resize_with(class + 1, Free::default);
         }
-        inner.free[class].push(self.ptr);
+        inner.cached += block_bytes;
+        let free = &mut inner.free[class];
+        if self.written { &mut free.written } else { &mut free.any }.push(self.ptr);
+        // One that was lent did not count: now it would (ALLOC-1).
+        if inner.live + inner.cached > self.owner.limit_bytes {
+            inner.trim();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_hold_what_they_promise() {
-        for len in (1..5000).chain([1 << 20, (1 << 20) + 1, 123_456_789]) {
-            let (class, bytes) = class_of(len).unwrap();
-            assert!(bytes >= len && bytes % ALIGN == 0, "{len} in {bytes}");
-            assert!(bytes <= (len + ALIGN).max(len + len / STEPS + ALIGN), "{len} in {bytes}");
-            assert_eq!(block_bytes(class), bytes, "{len}");
-        }
-    }
-
-    #[test]
-    fn blocks_come_back_and_the_limit_holds() {
-        let allocator = Allocator::new(10_000);
-        let a = allocator.allocate(4096).unwrap();
-        let first = a.ptr();
-        drop(a);
-        assert_eq!(allocator.memory().cached_bytes, 4096);
-        let b = allocator.allocate(4000).unwrap();
-        assert_eq!(b.ptr(), first);
-        let failure = allocator.allocate(8192).err().unwrap();
-        assert_eq!(failure.kind, FailureKind::Memory);
-        assert!(failure.message.contains("8192") && failure.message.contains("10000"), "{}", failure.message);
-        drop(b);
-        // The cached block is in the way and goes.
-        let c = allocator.allocate(8192).unwrap();
-        assert_eq!(allocator.memory().cached_bytes, 0);
-        drop(c);
-        allocator.trim();
-        assert_eq!(
-            allocator.memory(),
-            Memory { live_bytes: 0, peak_bytes: 8192, cached_bytes: 0, limit_bytes: 10_000 }
-        );
-    }
-
-    #[test]
-    fn ordinary_memory_takes_of_the_limit_and_of_what_is_cached() {
-        let allocator = Allocator::new(8192);
-        drop(allocator.allocate(4096).unwrap());
-        HostMemory::charge(&*allocator, 6000).unwrap();
-        let memory = allocator.memory();
-        assert_eq!((memory.live_bytes, memory.cached_bytes), (6000, 0));
-        assert!(allocator.allocate(4096).is_err());
-        assert_eq!(HostMemory::charge(&*allocator, 3000).unwrap_err().kind, FailureKind::Memory);
-        HostMemory::give_back(&*allocator, 6000);
-        allocator.allocate(4096).unwrap();
-    }
-
-    #[test]
-    fn a_quota_refuses_what_the_limit_would_allow() {
-        let allocator = Allocator::new(1 << 20);
-        let quota = Quota::new(8192);
-        let charging = allocator.charge_to(quota.clone());
-        let own = allocator.allocate(4096).unwrap();
-        assert_eq!(allocator.allocate(4097).err().unwrap().kind, FailureKind::Memory);
-        drop(charging);
-        let foreign = allocator.allocate(1 << 16).unwrap();
-        assert_eq!(quota.memory().live_bytes, 4096);
-        drop((own, foreign));
-        assert_eq!((quota.memory().live_bytes, allocator.memory().live_bytes), (0, 0));
-    }
-
-    #[test]
-    fn a_refusal_by_the_allocator_leaves_the_quota_as_it_was() {
-        let allocator = Allocator::new(4096);
-        let quota = Quota::new(1 << 20);
-        let _charging = allocator.charge_to(quota.clone());
-        assert!(allocator.allocate(8192).is_err());
-        assert_eq!(quota.memory().live_bytes, 0);
-    }
-}
+mod tests;

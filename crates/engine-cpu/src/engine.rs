@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use crate::alloc::Allocator;
 use crate::buffer::CpuBuffer;
 use crate::fused::{Fused, Slots};
+use crate::host_memory::Lending;
 use crate::pool::Pool;
 use crate::profile::{self, Family};
 use crate::single;
@@ -126,7 +127,7 @@ impl Engine for CpuEngine {
     }
 
     fn host_memory(&self) -> Arc<dyn HostMemory> {
-        self.allocator.clone()
+        Arc::new(Lending(self.allocator.clone()))
     }
 }
 

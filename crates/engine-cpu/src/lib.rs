@@ -2,7 +2,8 @@
 //!
 //! - [`CpuEngine`] runs plans synchronously: `engine` walks the steps, `fused` runs elementwise chains and the reductions
 //!   that end them tile by tile, `single` makes views and calls [`kernels`] for everything else.
-//! - `alloc` keeps memory under a limit and blocks for reuse; a value is a block and a [`Layout`].
+//! - `alloc` keeps memory under a limit and blocks for reuse; a value is a block and a [`Layout`]. `host_memory` lends blocks to
+//!   whoever makes payloads.
 //! - [`pool`] shares the work of one step; `simd` compiles loops for several instruction sets; [`math`] holds the
 //!   functions they call.
 //!
@@ -18,6 +19,7 @@ mod distance;
 mod engine;
 mod expansion;
 mod fused;
+mod host_memory;
 pub mod kernels;
 mod layout;
 pub mod math;

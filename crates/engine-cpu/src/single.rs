@@ -15,6 +15,7 @@ use crate::Layout;
 use crate::buffer::CpuBuffer;
 use crate::engine::{Context, Lone};
 use crate::fused::Slots;
+use crate::host_memory::adopted;
 use crate::kernels::{self, Dst, Operands, Src};
 
 pub(crate) type Results = SmallVec<[CpuBuffer; 2]>;
@@ -282,14 +283,19 @@ impl Single<'_> {
             let message = format!("an upload of {ty} needs {} bytes, got {have}", ty.bytes());
             return Err(Failure::new(FailureKind::Value, message));
         };
+        // A bool byte is 0 or 1 from here on, whatever came by wire.
+        let is_whole = ty.dtype != DType::Bool || payload.iter().fold(0, |most, &b| most.max(b)) <= 1;
+        if is_whole && let Some(storage) = adopted(payload, self.cx.allocator) {
+            // It is the engine's own memory, written by whoever made the payload (LENT-2).
+            return Ok(smallvec![CpuBuffer { storage, layout: Layout::packed(ty) }]);
+        }
         let out = self.fresh(ty)?;
         // SAFETY: the storage is fresh, has room for all of the payload, and nobody else knows it.
         let bytes = unsafe {
             std::ptr::copy_nonoverlapping(payload.as_ptr(), out.storage.ptr(), payload.len());
             std::slice::from_raw_parts_mut(out.storage.ptr(), payload.len())
         };
-        if ty.dtype == DType::Bool {
-            // A bool byte is 0 or 1 from here on, whatever came by wire.
+        if !is_whole {
             bytes.iter_mut().for_each(|b| *b = (*b != 0) as u8);
         }
         Ok(smallvec![out])

@@ -38,6 +38,11 @@ fn semantics() {
 }
 
 #[test]
+fn payloads() {
+    conformance::payloads(&|| engine(2));
+}
+
+#[test]
 fn sharding() {
     conformance::sharding(&mut engine(2));
     conformance::sharded_positions(&mut engine(2));

@@ -12,6 +12,7 @@ pub mod compare;
 mod fleet;
 mod fusion;
 mod gradient;
+mod payloads;
 mod plans;
 mod repeated_programs;
 mod semantics;
@@ -23,6 +24,7 @@ mod values;
 pub use fleet::Fleet;
 pub use fusion::{fused_chains, fused_random_programs, fused_reductions};
 pub use gradient::check_gradients;
+pub use payloads::payloads;
 pub use plans::{Built, Collector, Grouping, Outcome, PlanBuilder, run_plan, single_plan, start, upload, within};
 pub use repeated_programs::{repeated_programs, steps_are_taken_in_parts};
 pub use semantics::semantics;
@@ -41,4 +43,5 @@ pub fn run_all<E: Engine>(make: impl Fn() -> E) {
     fused_reductions(&mut make());
     fused_random_programs(&mut make(), 200);
     semantics(&make);
+    payloads(&make);
 }

@@ -95,7 +95,7 @@ pub trait Engine: Send + 'static {
     fn memory(&self) -> Memory;
     /// Gives cached memory back to the system.
     fn trim(&mut self);
-    /// Counts what lies in ordinary memory for it.
+    /// Gives memory for payloads, and counts what lies in ordinary memory for it.
     fn host_memory(&self) -> Arc<dyn HostMemory> {
         Arc::new(Uncounted)
     }

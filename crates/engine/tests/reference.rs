@@ -32,6 +32,11 @@ fn semantics() {
 }
 
 #[test]
+fn payloads() {
+    within(LIMIT, || conformance::payloads(&Reference::new));
+}
+
+#[test]
 fn gradients() {
     within(LIMIT, conformance::check_gradients);
 }

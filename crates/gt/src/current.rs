@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use gt_client::link::Link;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
-use gt_ir::{Failure, TensorId};
+use gt_ir::{Failure, HostAllocator, TensorId};
 use gt_plan::shard::Traffic;
 use gt_worker::{Memory, SessionHandle, WorkerStats};
 use parking_lot::Mutex;
@@ -126,6 +126,11 @@ pub(crate) fn loss() -> Option<(Vec<TensorId>, Failure)> {
 /// Whether the session is one with a server.
 pub(crate) fn is_remote() -> bool {
     remote().is_some()
+}
+
+/// Where payloads for the session's engine are best written, if that is in this process.
+pub fn payload_memory() -> Option<Arc<dyn HostAllocator>> {
+    embedded_session().map(|session| Arc::new(session.memory()) as Arc<dyn HostAllocator>)
 }
 
 /// What the workers have done so far; none before the first op.

@@ -25,7 +25,7 @@ mod size;
 mod threads;
 
 pub use config::{Backend, Compile, Config, PlanRequest, session_config};
-pub use current::{empty_cache, install, memory, on_start, shutdown, stats, traffic};
+pub use current::{empty_cache, install, memory, on_start, payload_memory, shutdown, stats, traffic};
 pub use group::{gpu_workers, worker_count};
 pub use gt_client::*;
 pub use gt_engine_cpu::profile;

@@ -45,7 +45,10 @@ impl MemoryAccount for OfSession {
 impl SessionLoading {
     /// Loaders of a session that has this much memory.
     pub(crate) fn new(memory: SessionMemory) -> SessionLoading {
-        SessionLoading { sources: Mutex::default(), memory: PoolMemory::charged_to(Arc::new(OfSession(memory))) }
+        // Batches lie where the engine takes them from as they are.
+        let allocator = Arc::new(memory.clone());
+        let memory = PoolMemory::charged_to(Arc::new(OfSession(memory))).with_allocator(allocator);
+        SessionLoading { sources: Mutex::default(), memory }
     }
 
     fn source(&self, spec: &LoaderSpec) -> Result<Arc<dyn Source>, DataError> {
@@ -150,3 +153,6 @@ impl BatchMaker for Maker {
         last
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod attr;
+mod bytes;
 pub mod codec;
 mod composite;
 mod dtype;
@@ -33,6 +34,7 @@ pub mod shard;
 pub mod text;
 mod window;
 
+pub use bytes::{Bytes, HostAllocator, HostBlock, HostBuffer};
 pub use composite::Composite;
 pub use dtype::DType;
 pub use error::OpError;
@@ -48,4 +50,4 @@ pub use primitive::{
 };
 pub use scalar::Scalar;
 pub use shape::{AxisSet, Dims, MAX_RANK, Shape, Steps, broadcast};
-pub use window::{Bytes, Met, Payload, Window};
+pub use window::{Met, Payload, Window};

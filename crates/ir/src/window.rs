@@ -1,11 +1,6 @@
 //! A window: the stretch of the stream that is sent, planned and cached as one.
 
-use std::sync::Arc;
-
-use crate::{Instr, TensorId, TensorType};
-
-/// Immutable payload bytes, shared without copying.
-pub type Bytes = Arc<[u8]>;
+use crate::{Bytes, Instr, TensorId, TensorType};
 
 /// The payload of one `upload` instruction.
 #[derive(Clone, Debug, PartialEq)]

@@ -85,7 +85,7 @@ impl Assembly {
         assert!(self.is_whole());
         spares.keep(&self.bytes);
         // SAFETY: `filled` counts the bytes written from the front, and all have been.
-        (self.head, unsafe { self.bytes.assume_init() })
+        (self.head, unsafe { self.bytes.assume_init() }.into())
     }
 }
 

@@ -202,7 +202,12 @@ impl Runs {
         let on_worker = if here { None } else { WorkerRun::open(source, &spec)? };
         Ok(match on_worker {
             Some(run) => Runs::OnWorker(Box::new(run)),
-            None => Runs::Here(Box::new(Run::start_in(source.source.clone(), spec, memory).map_err(raised)?)),
+            None => {
+                // The session's engine is in this process, and takes batches as they are.
+                let given = gt::payload_memory().map(|allocator| memory.with_allocator(allocator));
+                let run = Run::start_in(source.source.clone(), spec, given.as_ref().unwrap_or(memory));
+                Runs::Here(Box::new(run.map_err(raised)?))
+            }
         })
     }
 

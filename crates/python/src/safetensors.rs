@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use gt_client::Tensor;
 use gt_ir::{DType, Shape, TensorType};
@@ -182,8 +181,8 @@ impl SafetensorsFile {
         let shape = Shape::try_new(&info.shape)
             .map_err(|e| PyValueError::new_err(format!("tensor {name:?} of {}: {e}", self.name)))?;
         let (start, end) = info.data_offsets;
-        let mut bytes: Arc<[u8]> = Arc::from_iter(std::iter::repeat_n(0, end - start));
-        let out = Arc::get_mut(&mut bytes).expect("nobody else has it yet");
+        let mut bytes = vec![0; end - start];
+        let out = &mut bytes[..];
         let at = self.data_start + start as u64;
         let done = match &self.source {
             Source::File(file) => py.detach(|| file.read_exact_at(out, at)),
@@ -194,7 +193,7 @@ impl SafetensorsFile {
             // Outside a bool may be any byte; inside it is 0 or 1.
             out.iter_mut().for_each(|b| *b = (*b != 0) as u8);
         }
-        Tensor::from_bytes(TensorType { dtype, shape }, bytes).or_raise().map(PyTensor::new)
+        Tensor::from_bytes(TensorType { dtype, shape }, bytes.into()).or_raise().map(PyTensor::new)
     }
 }
 

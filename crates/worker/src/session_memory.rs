@@ -1,9 +1,10 @@
-//! What a session has in ordinary memory beside its values: counted against its own limit, and against the device's.
+//! What a session has in ordinary memory beside its values: counted against its own limit, and against the device's. And where
+//! memory for its payloads comes from.
 
 use std::sync::{Arc, OnceLock};
 
 use gt_engine::{HostMemory, Quota, Uncounted};
-use gt_ir::Failure;
+use gt_ir::{Failure, HostAllocator, HostBuffer};
 
 use crate::shared::Shared;
 
@@ -50,5 +51,15 @@ impl SessionMemory {
     pub fn limit_bytes(&self) -> u64 {
         let own = self.inner.quota.as_ref().map_or(u64::MAX, |quota| quota.limit_bytes());
         own.min(self.host().limit_bytes())
+    }
+}
+
+impl HostAllocator for SessionMemory {
+    /// Memory of the engine's (HOST-2); before there is an engine, anybody's.
+    fn allocate(&self, len_bytes: usize) -> Result<HostBuffer, Failure> {
+        match self.inner.shared.host.get() {
+            Some(host) => host.allocate(len_bytes),
+            None => Uncounted.allocate(len_bytes),
+        }
     }
 }

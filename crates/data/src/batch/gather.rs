@@ -1,15 +1,13 @@
 //! Gathers a batch from decoded columns: each tensor is written once, cast on the way, with no object per sample.
 //!
-//! GATHER-1: every byte of a tensor is a function of the samples and the spec.
+//! GATHER-1: every byte of a tensor is a function of the samples and the spec. All are written: the memory has held other things.
 //! GATHER-2: samples are anywhere in the pool, so what will be read soon is asked of memory ahead; once for all columns
 //!           that lie side by side.
 
-use std::sync::Arc;
-
-use gt_ir::DType;
+use gt_ir::{Bytes, DType};
 
 use super::lengths::{Kept, split};
-use super::{Batch, BatchSpec, Collate, Entry, Output, Step, cast, number_bytes};
+use super::{Batch, BatchSpec, Buffers, Collate, Entry, Output, Step, cast, number_bytes};
 use crate::block::{Block, Column};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
@@ -34,10 +32,17 @@ pub struct Picked<'a> {
 
 /// Makes a batch of samples, or the part of one. `longest` says for each output how long samples of the other parts are; nothing
 /// where there are none.
+/// The tensors are written into `buffers`.
 ///
 /// # Errors
 /// When ragged columns that share lengths differ in them.
-pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>], longest: &[usize]) -> Result<Batch> {
+pub fn gather(
+    spec: &BatchSpec,
+    fields: &[Field],
+    samples: &[Picked<'_>],
+    longest: &[usize],
+    buffers: Buffers<'_>,
+) -> Result<Batch> {
     let entries = Vec::with_capacity(spec.outputs.len() + 3);
     let mut batch = Batch { entries, samples: samples.len(), of: samples.len() };
     let rows = spec.splits(fields).map(|(field, max)| split(samples, field, max));
@@ -54,7 +59,7 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>], longes
         asked = asked.or(Some(output.field).filter(|_| !matches!(field.kind, Kind::Text { .. })));
         match field.kind {
             Kind::Fixed => {
-                let entry = fixed(output, field, samples, !beside);
+                let entry = fixed(output, field, samples, !beside, buffers);
                 batch.entries.push((output.name.clone(), entry));
             }
             Kind::Text { utf8 } => {
@@ -66,17 +71,19 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>], longes
                     && ((beside && asked == Some(first.field))
                         || samples.iter().all(|s| column(s, output.field).shares_items_with(column(s, first.field))))
                 {
-                    let entry = ragged(spec, output, field, samples, (kept, elsewhere), !beside).1;
+                    let entry = ragged(spec, output, field, samples, (kept, elsewhere), !beside, buffers).1;
                     batch.entries.push((output.name.clone(), entry));
                     continue;
                 }
                 let mine = Kept::of(samples, output.field, output.max_len, spec.outliers, spec.seed);
-                let (extent, entry) = ragged(spec, output, field, samples, (&mine, elsewhere), !beside);
+                let (extent, entry) = ragged(spec, output, field, samples, (&mine, elsewhere), !beside, buffers);
                 batch.entries.push((output.name.clone(), entry));
                 match (&shared, spec.lengths_each) {
-                    (_, true) => push_lengths(&mut batch, spec.collate, &format!("{}_", output.name), &mine, extent),
+                    (_, true) => {
+                        push_lengths(&mut batch, spec.collate, &format!("{}_", output.name), &mine, extent, buffers);
+                    }
                     (None, false) => {
-                        push_lengths(&mut batch, spec.collate, "", &mine, extent);
+                        push_lengths(&mut batch, spec.collate, "", &mine, extent, buffers);
                         shared = Some((output, mine));
                     }
                     (Some((first, others)), false) => {
@@ -87,7 +94,7 @@ pub fn gather(spec: &BatchSpec, fields: &[Field], samples: &[Picked<'_>], longes
         }
     }
     if spec.sample_ids {
-        let bytes = samples.iter().flat_map(|s| (s.id as i64).to_le_bytes()).collect();
+        let bytes = numbers(buffers, samples.iter().map(|s| (s.id as i64).to_le_bytes()));
         let entry = Entry::Tensor { dtype: DType::I64, shape: vec![samples.len()], bytes };
         batch.entries.push(("sample_id".into(), entry));
     }
@@ -120,11 +127,11 @@ fn same_lengths(
     }
 }
 
-/// Zeros that nobody else has yet.
-fn zeros(len_bytes: usize) -> Arc<[u8]> {
-    let bytes = Arc::<[u8]>::new_zeroed_slice(len_bytes);
-    // SAFETY: a zeroed byte is a byte.
-    unsafe { bytes.assume_init() }
+/// A tensor of these numbers.
+fn numbers<const N: usize>(buffers: Buffers<'_>, values: impl ExactSizeIterator<Item = [u8; N]>) -> Bytes {
+    let mut out = buffers.take(values.len() * N);
+    out.bytes_mut().as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+    out.freeze()
 }
 
 /// Asks memory for the beginning of bytes that will be read soon (GATHER-2).
@@ -184,17 +191,15 @@ impl Writer {
 }
 
 /// One item for each sample.
-fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>], asks: bool) -> Entry {
+fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>], asks: bool, buffers: Buffers<'_>) -> Entry {
     let row_bytes = field.width() * output.dtype.size();
-    let mut bytes = zeros(samples.len() * row_bytes);
+    let mut out = buffers.take(samples.len() * row_bytes);
     let mut writer = Writer::new(output, field.elem);
-    if let Some(out) = Arc::get_mut(&mut bytes)
-        && row_bytes > 0
-    {
+    if row_bytes > 0 {
         if asks {
             ask_first(samples, output.field);
         }
-        for (i, (sample, row)) in samples.iter().zip(out.chunks_exact_mut(row_bytes)).enumerate() {
+        for (i, (sample, row)) in samples.iter().zip(out.bytes_mut().chunks_exact_mut(row_bytes)).enumerate() {
             if asks && let Some(soon) = samples.get(i + AHEAD) {
                 ask_ahead(soon.block.columns[output.field].surroundings(soon.row));
             }
@@ -202,7 +207,7 @@ fn fixed(output: &Output, field: &Field, samples: &[Picked<'_>], asks: bool) -> 
         }
     }
     let shape = [&[samples.len()], &field.item[..]].concat();
-    Entry::Tensor { dtype: output.dtype, shape, bytes }
+    Entry::Tensor { dtype: output.dtype, shape, bytes: out.freeze() }
 }
 
 /// Any number of items for each sample; with how many a row has. Rows are as long as those `elsewhere` at least.
@@ -213,6 +218,7 @@ fn ragged(
     samples: &[Picked<'_>],
     (kept, elsewhere): (&Kept, usize),
     asks: bool,
+    buffers: Buffers<'_>,
 ) -> (usize, Entry) {
     let item_bytes = field.width() * output.dtype.size();
     let longest = kept.lens().max().unwrap_or(0).max(elsewhere);
@@ -223,7 +229,7 @@ fn ragged(
         }
         Collate::Packed => (longest, kept.lens().sum()),
     };
-    let mut bytes = zeros(items * item_bytes);
+    let mut out = buffers.take(items * item_bytes);
     let pad = number_bytes(Elem::of(output.dtype), output.pad_value);
     let pad = &pad[..output.dtype.size()];
     let mut writer = Writer::new(output, field.elem);
@@ -231,7 +237,7 @@ fn ragged(
     if asks {
         ask_first(samples, output.field);
     }
-    let mut rest = Arc::get_mut(&mut bytes).unwrap_or_default();
+    let mut rest = out.bytes_mut();
     for (i, sample) in samples.iter().enumerate() {
         if asks && let Some(soon) = samples.get(i + AHEAD) {
             ask_ahead(soon.block.columns[output.field].surroundings(soon.row));
@@ -255,8 +261,9 @@ fn ragged(
         rest = after;
         if spec.collate == Collate::Padded {
             let (padding, after) = rest.split_at_mut((extent - len) * item_bytes);
-            if pad.iter().any(|&b| b != 0) {
-                padding.chunks_exact_mut(pad.len()).for_each(|p| p.copy_from_slice(pad));
+            match pad.iter().all(|&b| b == 0) {
+                true => padding.fill(0),
+                false => padding.chunks_exact_mut(pad.len()).for_each(|p| p.copy_from_slice(pad)),
             }
             rest = after;
         }
@@ -265,35 +272,35 @@ fn ragged(
         Collate::Padded => [&[samples.len(), extent], &field.item[..]].concat(),
         Collate::Packed => [&[items], &field.item[..]].concat(),
     };
-    (extent, Entry::Tensor { dtype: output.dtype, shape, bytes })
+    (extent, Entry::Tensor { dtype: output.dtype, shape, bytes: out.freeze() })
 }
 
 /// Adds what says where samples end.
-fn push_lengths(batch: &mut Batch, collate: Collate, prefix: &str, kept: &Kept, extent: usize) {
+fn push_lengths(batch: &mut Batch, collate: Collate, prefix: &str, kept: &Kept, extent: usize, buffers: Buffers<'_>) {
     match collate {
         Collate::Padded => {
             let samples = kept.runs.len();
-            let bytes = kept.lens().flat_map(|len| (len as i64).to_le_bytes()).collect();
+            let bytes = numbers(buffers, kept.lens().map(|len| (len as i64).to_le_bytes()));
             let lengths = Entry::Tensor { dtype: DType::I64, shape: vec![samples], bytes };
-            let mut bytes = zeros(samples * extent);
-            if let Some(out) = Arc::get_mut(&mut bytes)
-                && extent > 0
-            {
-                for (row, len) in out.chunks_exact_mut(extent).zip(kept.lens()) {
+            let mut out = buffers.take(samples * extent);
+            if extent > 0 {
+                for (row, len) in out.bytes_mut().chunks_exact_mut(extent).zip(kept.lens()) {
                     row[..len].fill(1);
+                    row[len..].fill(0);
                 }
             }
+            let bytes = out.freeze();
             let mask = Entry::Tensor { dtype: DType::Bool, shape: vec![samples, extent], bytes };
             batch.entries.push((format!("{prefix}lengths"), lengths));
             batch.entries.push((format!("{prefix}mask"), mask));
         }
         Collate::Packed => {
-            let mut end = 0i32;
-            let ends = kept.lens().map(|len| {
-                end = end.saturating_add(len as i32);
-                end
-            });
-            let bytes = std::iter::once(0).chain(ends).flat_map(i32::to_le_bytes).collect::<Vec<u8>>().into();
+            let mut ends = vec![0i32];
+            ends.extend(kept.lens().scan(0i32, |end, len| {
+                *end = end.saturating_add(len as i32);
+                Some(*end)
+            }));
+            let bytes = numbers(buffers, ends.iter().map(|end| end.to_le_bytes()));
             let entry = Entry::Tensor { dtype: DType::I32, shape: vec![kept.runs.len() + 1], bytes };
             batch.entries.push((format!("{prefix}cu_seqlens"), entry));
         }

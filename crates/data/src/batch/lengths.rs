@@ -37,7 +37,7 @@ impl Kept {
     }
 
     /// How many items each row has.
-    pub(super) fn lens(&self) -> impl Iterator<Item = usize> + Clone {
+    pub(super) fn lens(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
         self.runs.iter().map(|&(_, len)| len as usize)
     }
 }

@@ -1,14 +1,14 @@
 //! Batches: samples of decoded blocks, gathered into tensors.
 
+mod buffers;
 mod gather;
 mod lengths;
 mod number;
 mod spec;
 
-use std::sync::Arc;
+use gt_ir::{Bytes, DType};
 
-use gt_ir::DType;
-
+pub use buffers::Buffers;
 pub use gather::{Picked, gather};
 pub(crate) use number::{Cast, cast, number_bytes};
 pub use spec::{BatchSpec, Collate, Outliers, Output, Step};
@@ -23,7 +23,7 @@ pub enum Entry {
         /// Their shape.
         shape: Vec<usize>,
         /// Their bytes.
-        bytes: Arc<[u8]>,
+        bytes: Bytes,
     },
     /// A string for each sample.
     Text {

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use gt_ir::HostAllocator;
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, BatchSpec, Picked, gather};
+use crate::batch::{Batch, BatchSpec, Buffers, Picked, gather};
 use crate::error::{DataError, Result};
 use crate::files::interruptible;
 use crate::order::{OrderSpec, Place, Shuffle};
@@ -80,6 +81,8 @@ struct Shared {
     state: Mutex<State>,
     /// Columns as blocks hold them.
     held: Held,
+    /// Where batches lie.
+    allocator: Option<Arc<dyn HostAllocator>>,
     /// Something can be done.
     work: Condvar,
     /// The consumer may find something.
@@ -125,7 +128,9 @@ impl Run {
         let state = Mutex::new(State::new(&*source, &spec, Charged::new(memory.account.clone())));
         let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.pages.clone());
         let held = Held::new(source.fields(), &spec.batch, pages);
-        let shared = Arc::new(Shared { source, spec, state, held, work: Condvar::new(), news: Condvar::new() });
+        let allocator = memory.allocator.clone();
+        let (work, news) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { source, spec, state, held, allocator, work, news });
         let mut run = Run { shared, threads: Vec::new(), process: std::process::id() };
         for i in 0..run.shared.spec.threads {
             let shared = run.shared.clone();
@@ -271,7 +276,9 @@ impl Shared {
                 };
                 let longest = part::longest(&*self.source, &self.spec.batch, &others);
                 let make = |numbered| {
-                    let made = gather(&self.spec.batch, self.held.fields(), &picked(numbered), &longest)?;
+                    let buffers = Buffers::new(self.allocator.as_deref());
+                    let samples = picked(numbered);
+                    let made = gather(&self.spec.batch, self.held.fields(), &samples, &longest, buffers)?;
                     Ok(Batch { of: made.samples + others.len(), ..made })
                 };
                 // Numbers of samples lie anywhere in a large table: they are looked up only where something needs them, which

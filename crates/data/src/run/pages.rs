@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use arrow_buffer::Buffer;
+use gt_ir::HostAllocator;
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -25,24 +26,33 @@ const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// What is asked of the system at once.
 const REGION_BYTES: usize = 2 * LARGE_PAGE_BYTES;
 
-/// Memory for the blocks of runs that follow each other: what one took, the next uses again. Clones are the same memory.
+/// Memory for the blocks and batches of runs that follow each other: what one took, the next uses again. Clones are the same
+/// memory.
 #[derive(Clone, Default)]
 pub struct PoolMemory {
     pub(super) pages: Arc<Pages>,
     /// Who counts what runs take.
     pub(super) account: Option<Arc<dyn MemoryAccount>>,
+    /// Where batches lie.
+    pub(super) allocator: Option<Arc<dyn HostAllocator>>,
 }
 
 impl PoolMemory {
     /// Memory that somebody counts, who may refuse more.
     pub fn charged_to(account: Arc<dyn MemoryAccount>) -> PoolMemory {
-        PoolMemory { pages: Arc::default(), account: Some(account) }
+        PoolMemory { account: Some(account), ..PoolMemory::default() }
     }
 
-    /// The same account, and pages of its own.
+    /// The same, with batches in memory that somebody else gives (BUFFERS-1).
+    #[must_use]
+    pub fn with_allocator(&self, allocator: Arc<dyn HostAllocator>) -> PoolMemory {
+        PoolMemory { allocator: Some(allocator), ..self.clone() }
+    }
+
+    /// The same account and allocator, and pages of its own.
     #[must_use]
     pub fn with_new_pages(&self) -> PoolMemory {
-        PoolMemory { pages: Arc::default(), account: self.account.clone() }
+        PoolMemory { pages: Arc::default(), ..self.clone() }
     }
 }
 

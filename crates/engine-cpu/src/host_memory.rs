@@ -1,0 +1,97 @@
+//! Memory that others write for the engine: blocks of its own allocator, which become values where they lie.
+//!
+//! LENT-1: a lent block counts from the moment it is a value until whoever wrote it, its readers and all values that became of it
+//!         are gone (HOST-3, HOST-4).
+//! LENT-2: a value that was a lent block is not written while somebody has the bytes: they hold the same storage (BUFFER-1).
+//! LENT-3: a forked child gives nothing back: the lock may be held by a thread that it does not have.
+
+use std::sync::Arc;
+
+use gt_engine::HostMemory;
+use gt_ir::{Bytes, Failure, HostBlock, HostBuffer};
+
+use crate::alloc::{Allocator, Storage};
+
+/// What the engine gives of its memory, and counts of others'.
+pub(crate) struct Lending(pub Arc<Allocator>);
+
+impl HostMemory for Lending {
+    fn charge(&self, len_bytes: u64) -> Result<(), Failure> {
+        self.0.charge(len_bytes)
+    }
+    fn give_back(&self, len_bytes: u64) {
+        self.0.give_back(len_bytes);
+    }
+    fn limit_bytes(&self) -> u64 {
+        self.0.memory().limit_bytes
+    }
+    fn allocate(&self, len_bytes: usize) -> Result<HostBuffer, Failure> {
+        let storage = Some(Arc::new(self.0.lend(len_bytes)?));
+        Ok(HostBuffer::new(Arc::new(Lent { storage, process: std::process::id() })))
+    }
+}
+
+/// A block in the hands of somebody else.
+struct Lent {
+    /// None once it was given back.
+    storage: Option<Arc<Storage>>,
+    process: u32,
+}
+
+impl HostBlock for Lent {
+    fn bytes(&self) -> &[u8] {
+        self.storage.as_ref().map_or(&[], |storage| storage.bytes())
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.storage.as_mut().and_then(Arc::get_mut).map_or_else(Default::default, Storage::bytes_mut)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // LENT-3.
+            std::mem::forget(self.storage.take());
+        }
+    }
+}
+
+/// A payload's own storage as that of a value, if this allocator lent it and it may be live now. Otherwise the payload has to be
+/// copied: that says why not, if there is no room.
+pub(crate) fn adopted(payload: &Bytes, allocator: &Arc<Allocator>) -> Option<Arc<Storage>> {
+    let storage = payload.block::<Lent>()?.storage.as_ref()?;
+    allocator.adopt(storage).ok()?;
+    Some(storage.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_the_value_where_it_lies() {
+        let allocator = Allocator::new(1 << 20);
+        let mut buffer = Lending(allocator.clone()).allocate(1000).unwrap();
+        buffer.bytes_mut().fill(7);
+        let payload = buffer.freeze();
+        let mut storage = adopted(&payload, &allocator).unwrap();
+        assert_eq!(storage.ptr().cast_const(), payload.as_ptr());
+        assert!(Arc::get_mut(&mut storage).is_none(), "the payload has it too (LENT-2)");
+        assert!(adopted(&payload, &Allocator::new(1 << 20)).is_none(), "another engine copies it");
+        assert!(adopted(&Bytes::from(vec![7; 1000]), &allocator).is_none());
+        drop(payload);
+        assert!(Arc::get_mut(&mut storage).is_some_and(|storage| storage.bytes() == [7; 1000]));
+        drop(storage);
+        assert_eq!(allocator.memory().live_bytes, 0);
+    }
+
+    #[test]
+    fn a_forked_child_gives_nothing_back() {
+        let storage = Arc::new(Allocator::new(1 << 20).lend(1000).unwrap());
+        let own = std::process::id();
+        drop(Lent { storage: Some(storage.clone()), process: own });
+        assert_eq!(Arc::strong_count(&storage), 1);
+        drop(Lent { storage: Some(storage.clone()), process: own + 1 });
+        assert_eq!(Arc::strong_count(&storage), 2, "the child's handle stays");
+    }
+}
