@@ -1,8 +1,14 @@
 """Servers of files on this machine: one that speaks S3, and a small one that does wrong on demand."""
 
+import base64
+import contextlib
 import hashlib
+import hmac
 import re
+import socket
+import subprocess
 import threading
+import time
 import urllib.parse
 import urllib.request
 from email.utils import formatdate
@@ -13,7 +19,7 @@ from moto.server import ThreadedMotoServer
 
 
 class S3Server:
-    """An S3 server in memory."""
+    """An S3 server in memory. What it says is also what Google's servers say to who asks them in XML, as GT does."""
 
     def __init__(self):
         self.server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -21,22 +27,75 @@ class S3Server:
         self.uploaded = set()
         self.url = "http://{}:{}".format(*self.server.get_host_and_port())
 
-    def put(self, path, content=b""):
+    def put(self, path, content=b"", **headers):
         # Without a type of its own the body would be read as a form.
-        headers = {"Content-Type": "application/octet-stream"}
+        headers = {"Content-Type": "application/octet-stream", **headers}
         request = urllib.request.Request(self.url + path, data=content, method="PUT", headers=headers)
         urllib.request.urlopen(request, timeout=10).close()
 
-    def upload(self, folder, bucket):
+    def upload(self, folder, bucket, **headers):
         """Puts every file below a folder into a bucket, once: nobody in particular may not write over an object."""
         for file in sorted(Path(folder).rglob("*")):
             path = f"/{bucket}/{file.relative_to(folder)}"
             if file.is_file() and path not in self.uploaded:
                 self.uploaded.add(path)
-                self.put(path, file.read_bytes())
+                self.put(path, file.read_bytes(), **headers)
 
     def stop(self):
         self.server.stop()
+
+
+class AzureServer:
+    """Azurite, Microsoft's own server for tests, as a process: `npm install azurite` puts the command there."""
+
+    COMMAND = "azurite-blob"
+    ACCOUNT = "devstoreaccount1"
+    # The same everywhere, and no secret.
+    KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+    def __init__(self, folder):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [self.COMMAND, "--silent", "--disableTelemetry", "--skipApiVersionCheck", "--location", str(folder)]
+        self.process = subprocess.Popen([*command, "--blobHost", "127.0.0.1", "--blobPort", str(port)])
+        self.url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return
+            time.sleep(0.05)
+        self.stop()
+        raise TimeoutError(f"{self.COMMAND} does not answer")
+
+    def put(self, path, content=b"", query="", **headers):
+        """A request that is signed as Azure wants it."""
+        headers |= {"x-ms-version": "2021-08-06", "x-ms-date": formatdate(usegmt=True)}
+        kind, length = "application/octet-stream", len(content) or ""
+        said = "".join(f"{name}:{value}\n" for name, value in sorted(headers.items()))
+        asked = "".join("\n" + part.replace("=", ":") for part in query.split("&") if part)
+        resource = f"/{self.ACCOUNT}/{self.ACCOUNT}{path}{asked}"
+        text = f"PUT\n\n\n{length}\n\n{kind}\n\n\n\n\n\n\n{said}{resource}"
+        digest = hmac.new(base64.b64decode(self.KEY), text.encode(), hashlib.sha256).digest()
+        headers |= {
+            "Content-Type": kind,
+            "Authorization": f"SharedKey {self.ACCOUNT}:{base64.b64encode(digest).decode()}",
+        }
+        url = f"{self.url}/{self.ACCOUNT}{path}?{query}"
+        urllib.request.urlopen(
+            urllib.request.Request(url, data=content, method="PUT", headers=headers), timeout=10
+        ).close()
+
+    def upload(self, folder, container):
+        self.put(f"/{container}", query="restype=container")
+        for file in sorted(Path(folder).rglob("*")):
+            if file.is_file():
+                content = file.read_bytes()
+                self.put(f"/{container}/{file.relative_to(folder)}", content, **{"x-ms-blob-type": "BlockBlob"})
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=10)
 
 
 def tag_of(content):

@@ -15,8 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as ObjectPath;
 use object_store::{
@@ -208,10 +208,18 @@ fn connect(url: &FileUrl) -> object_store::Result<Arc<dyn ObjectStore>> {
             Arc::new(builder.build()?)
         }
         Scheme::Google => {
-            Arc::new(GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry).build()?)
+            let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry);
+            if builder.get_config_value(&GoogleConfigKey::Client(silence)).is_none() {
+                builder = builder.with_config(GoogleConfigKey::Client(silence), SILENCE);
+            }
+            Arc::new(builder.build()?)
         }
         Scheme::Azure => {
-            Arc::new(MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry).build()?)
+            let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry);
+            if builder.get_config_value(&AzureConfigKey::Client(silence)).is_none() {
+                builder = builder.with_config(AzureConfigKey::Client(silence), SILENCE);
+            }
+            Arc::new(builder.build()?)
         }
         Scheme::Http => {
             let options = ClientOptions::new()
