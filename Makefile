@@ -37,7 +37,7 @@ BENCH_ENV := $(if $(GT_BENCH_PYTHON),PYTHONPATH="$(CURDIR)/python")
 
 .PHONY: help
 help: ## list the commands
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: build ## build, install into .venv, train a small Qwen3 on this repository's text, let it write

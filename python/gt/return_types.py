@@ -31,7 +31,13 @@ class min_and_max(NamedTuple):
 
 
 def _named(name: str) -> type[values_and_indices]:
-    return type(name, (values_and_indices,), {"__slots__": (), "__repr__": _shown, "__module__": __name__})
+    said = {
+        "__slots__": (),
+        "__repr__": _shown,
+        "__module__": __name__,
+        "__doc__": f"What `gt.{name}` gives along a dimension.",
+    }
+    return type(name, (values_and_indices,), said)
 
 
 cummax = _named("cummax")

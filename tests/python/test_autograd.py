@@ -1,4 +1,4 @@
-"""The tape: gradients against finite differences, leaves, backward, grad and the modes."""
+"""The tape: gradients against finite differences, leaves, backward and the modes."""
 
 import gc
 
@@ -330,61 +330,6 @@ def test_wide_graphs():
     total = sum(a * i for i in range(300))
     total.sum().backward()
     assert a.grad.tolist() == [44850, 44850]
-
-
-# --- autograd.grad ---------------------------------------------------------------------------------------------------
-
-
-def test_grad_returns_and_does_not_accumulate():
-    a, b = leaf(np.array([2.0])), leaf(np.array([3.0]))
-    da, db = gt.autograd.grad(a * b, (a, b))
-    assert da.item() == 3 and db.item() == 2 and a.grad is None and b.grad is None
-    (only,) = gt.autograd.grad(a * b, a)
-    assert only.item() == 3
-    (only,) = gt.autograd.grad([a * b], [a])
-    assert only.item() == 3
-
-
-def test_grad_of_intermediate_tensors():
-    a = leaf(np.array([2.0]))
-    b = a * 3
-    (made,) = gt.autograd.grad(b * b, b)
-    assert made.item() == 12
-
-
-def test_grad_outputs():
-    a = leaf(np.array([1.0, 2.0]))
-    (made,) = gt.autograd.grad(a * a, a, grad_outputs=gt.tensor([1.0, 10.0], dtype=gt.float64))
-    assert made.tolist() == [2, 40]
-    (made,) = gt.autograd.grad(
-        [a * a, a * 3], a, grad_outputs=[gt.ones(2, dtype=gt.float64), gt.ones(2, dtype=gt.float64)]
-    )
-    assert made.tolist() == [5, 7]
-    with pytest.raises(RuntimeError):
-        gt.autograd.grad(a * a, a)
-    with pytest.raises(RuntimeError):
-        gt.autograd.grad(a * a, a, grad_outputs=gt.ones(3, dtype=gt.float64))
-
-
-def test_unused_inputs():
-    a, b = leaf(np.array([2.0])), leaf(np.array([3.0]))
-    with pytest.raises(RuntimeError, match="unused|not have been used"):
-        gt.autograd.grad(a * 2, [a, b])
-    da, db = gt.autograd.grad(a * 2, [a, b], allow_unused=True)
-    assert da.item() == 2 and db is None
-    da, db = gt.autograd.grad(a * 2, [a, b], materialize_grads=True)
-    assert db.tolist() == [0]
-    with pytest.raises(RuntimeError):
-        gt.autograd.grad(a * 2, gt.ones(1))
-
-
-def test_grad_frees_the_graph_unless_retained():
-    a = leaf(np.array([2.0]))
-    out = a * a
-    gt.autograd.grad(out, a, retain_graph=True)
-    gt.autograd.grad(out, a)
-    with pytest.raises(RuntimeError, match="second time"):
-        gt.autograd.grad(out, a)
 
 
 # --- modes -----------------------------------------------------------------------------------------------------------

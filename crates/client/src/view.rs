@@ -332,44 +332,12 @@ impl Tensor {
 
 /// The strides of the same elements in another shape, or `None` when a copy is needed.
 fn reshape_strides(shape: &Shape, strides: &Steps, new: &Shape) -> Option<Steps> {
-    if shape.numel() == 0 {
-        return Some(new.contiguous_strides());
-    }
-    let old: Vec<(usize, i64)> = (0..shape.rank()).filter(|&a| shape[a] != 1).map(|a| (shape[a], strides[a])).collect();
-    let mut out = Steps::splat(new.rank(), 1);
-    let (mut o, mut n) = (0, 0);
-    while n < new.rank() {
-        if new[n] == 1 {
-            n += 1;
-            continue;
-        }
-        let (o_start, n_start) = (o, n);
-        let (mut old_count, mut new_count) = (old.get(o)?.0, new[n]);
-        while old_count != new_count {
-            if old_count < new_count {
-                o += 1;
-                old_count *= old.get(o)?.0;
-            } else {
-                n += 1;
-                new_count *= *new.get(n)?;
-            }
-        }
-        if (o_start..o).any(|i| old[i].1 != old[i + 1].1 * old[i + 1].0 as i64) {
-            return None;
-        }
-        let mut stride = old[o].1;
-        for axis in (n_start..=n).rev() {
-            out[axis] = stride;
-            stride *= new[axis] as i64;
-        }
-        o += 1;
-        n += 1;
-    }
-    // Axes of extent 1 take the stride a packed tensor would have there.
+    let mut seen = shape.strides_seen_as(strides, new)?;
+    // Axes of extent 1 take the stride a packed tensor would have there, as users see it.
     for axis in (0..new.rank()).rev() {
         if new[axis] == 1 {
-            out[axis] = if axis + 1 < new.rank() { out[axis + 1] * new[axis + 1] as i64 } else { 1 };
+            seen[axis] = if axis + 1 < new.rank() { seen[axis + 1] * new[axis + 1] as i64 } else { 1 };
         }
     }
-    Some(out)
+    Some(seen)
 }

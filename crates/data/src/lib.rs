@@ -1,7 +1,36 @@
 //! Data on disk to batches in memory: readers, shuffling, batching, prefetch.
 //!
-//! A [`Source`] is a data set as blocks of samples. An [`EpochOrder`] says which sample comes when. A [`Loader`] reads
-//! blocks ahead with its own threads and gathers batches in that order.
+//! A [`Source`] is a data set as blocks of samples. An [`EpochOrder`] says which sample comes when. A [`Run`] reads blocks
+//! ahead with its own threads and gathers batches in that order.
+//!
+//! ```
+//! use gt_data::{BatchSpec, Cut, OrderSpec, ParquetOptions, Position, RowPart, Run, RunSpec, Shuffle};
+//!
+//! let file = std::env::temp_dir().join(format!("gt-data-example-{}.jsonl", std::process::id()));
+//! std::fs::write(&file, "{\"x\": 1}\n{\"x\": 2}\n{\"x\": 3}\n")?;
+//! let options = ParquetOptions { no_index_cache: true, ..ParquetOptions::default() };
+//! let source = gt_data::open(&[file.display().to_string()], &options)?;
+//! let spec = RunSpec {
+//!     order: OrderSpec { seed: 0, shuffle: Shuffle::Off },
+//!     epoch: 0,
+//!     start: Position::default(),
+//!     cut: Cut::every(2),
+//!     batch: BatchSpec::plain(source.fields()),
+//!     threads: 1,
+//!     prefetch: 2,
+//!     memory_budget: 1 << 20,
+//!     skip_errors: false,
+//!     part: RowPart::default(),
+//! };
+//! let mut run = Run::start(source, spec)?;
+//! let mut samples = Vec::new();
+//! while let Some((batch, _)) = run.next(&|| false)? {
+//!     samples.push(batch.samples);
+//! }
+//! assert_eq!(samples, [2, 1]);
+//! # std::fs::remove_file(&file)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod announcement;
 mod arrays;

@@ -101,41 +101,7 @@ impl Layout {
         if self.shape.numel() == 0 || self.is_packed() {
             return Some(Layout { shape: *shape, strides: shape.contiguous_strides(), ..*self });
         }
-        // Match runs of old axes with runs of new axes of the same element count; inside an old run the
-        // strides must nest as in a packed tensor.
-        let old: Vec<(usize, i64)> =
-            (0..self.shape.rank()).filter(|&a| self.shape[a] != 1).map(|a| (self.shape[a], self.strides[a])).collect();
-        let mut strides = Steps::splat(shape.rank(), 0);
-        let (mut o, mut n) = (0, 0);
-        while n < shape.rank() {
-            if shape[n] == 1 {
-                n += 1;
-                continue;
-            }
-            let (o_start, n_start) = (o, n);
-            let (mut old_count, mut new_count) = (old.get(o)?.0, shape[n]);
-            while old_count != new_count {
-                if old_count < new_count {
-                    o += 1;
-                    old_count *= old.get(o)?.0;
-                } else {
-                    n += 1;
-                    new_count *= *shape.get(n)?;
-                }
-            }
-            for i in o_start..o {
-                if old[i].1 != old[i + 1].1 * old[i + 1].0 as i64 {
-                    return None;
-                }
-            }
-            let mut stride = old[o].1;
-            for axis in (n_start..=n).rev() {
-                strides[axis] = stride;
-                stride *= shape[axis] as i64;
-            }
-            o += 1;
-            n += 1;
-        }
+        let strides = self.shape.strides_seen_as(&self.strides, shape)?;
         Some(Layout { shape: *shape, strides, ..*self })
     }
 }

@@ -88,6 +88,12 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 /// Gives this process's session `n` workers. Called again it re-forms the group; tensors are carried over. With a server, the
 /// session is limited to as many of its workers.
 ///
+/// ```
+/// gt::gpu_workers(2)?;
+/// assert_eq!(gt::worker_count(), 2);
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
 /// # Errors
 /// When `n` is 0, a server has fewer, or the workers cannot be started.
 pub fn gpu_workers(n: usize) -> Result<()> {

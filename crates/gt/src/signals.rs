@@ -29,6 +29,12 @@ pub(crate) fn settle(config: &Config) -> Result<()> {
 
 /// Takes the signals of a file, in place of those of the file before. Scopes that were entered keep what they had.
 ///
+/// ```
+/// gt::load_config("rows:\n  shard: {axis: 0, workers: [0, 1]}\n", "signals.yaml")?;
+/// assert_eq!(gt::signal_configs()?[0].0, "rows");
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
 /// # Errors
 /// When the text is malformed, with file, line and column, or the workers it asks for cannot be started.
 pub fn load_config(text: &str, file: &str) -> Result<()> {

@@ -1,6 +1,11 @@
 //! Sizes as people write them.
 
 /// Bytes from `4GiB`, `500MB` or a plain number.
+///
+/// ```
+/// assert_eq!(gt::parse_size("4KiB"), Some(4096));
+/// assert_eq!(gt::parse_size("four"), None);
+/// ```
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

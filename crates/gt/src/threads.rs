@@ -21,6 +21,12 @@ pub fn num_threads() -> usize {
 
 /// Sets the number of threads; results do not depend on it.
 ///
+/// ```
+/// gt::set_num_threads(1)?;
+/// assert_eq!(gt::num_threads(), 1);
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
 /// # Errors
 /// When `n` is 0.
 pub fn set_num_threads(n: usize) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Attributes: the static fields of an op, written and read the same way everywhere.
 //!
-//! An op's struct is made by [`op_struct!`], which derives from its fields the binary form, the
+//! An op's struct is made by `op_struct!`, which derives from its fields the binary form, the
 //! text form and the hash. A new kind of field implements [`Attr`] once.
 
 use std::fmt::Write as _;

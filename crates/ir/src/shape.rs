@@ -121,6 +121,48 @@ impl Shape {
         }
         strides
     }
+
+    /// The strides by which elements that lie in this shape with `strides` are seen in shape `new`, or `None` where they
+    /// have to be copied for that. Axes of extent 1 get stride 0: nobody walks along them.
+    pub fn strides_seen_as(&self, strides: &Steps, new: &Shape) -> Option<Steps> {
+        if self.numel() == 0 {
+            return Some(new.contiguous_strides());
+        }
+        // Runs of old axes are matched with runs of new axes of the same element count; inside an old run the strides must
+        // nest as in a packed tensor.
+        let old: Vec<(usize, i64)> =
+            (0..self.rank()).filter(|&axis| self[axis] != 1).map(|axis| (self[axis], strides[axis])).collect();
+        let mut seen = Steps::splat(new.rank(), 0);
+        let (mut o, mut n) = (0, 0);
+        while n < new.rank() {
+            if new[n] == 1 {
+                n += 1;
+                continue;
+            }
+            let (o_start, n_start) = (o, n);
+            let (mut old_count, mut new_count) = (old.get(o)?.0, new[n]);
+            while old_count != new_count {
+                if old_count < new_count {
+                    o += 1;
+                    old_count *= old.get(o)?.0;
+                } else {
+                    n += 1;
+                    new_count *= *new.get(n)?;
+                }
+            }
+            if (o_start..o).any(|i| old[i].1 != old[i + 1].1 * old[i + 1].0 as i64) {
+                return None;
+            }
+            let mut stride = old[o].1;
+            for axis in (n_start..=n).rev() {
+                seen[axis] = stride;
+                stride *= new[axis] as i64;
+            }
+            o += 1;
+            n += 1;
+        }
+        Some(seen)
+    }
 }
 
 impl<T> Deref for Dims<T> {

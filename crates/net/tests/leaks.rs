@@ -5,25 +5,8 @@ mod support;
 use std::sync::mpsc::channel;
 
 use gt_ir::Bytes;
-use gt_net::{Address, Connection, Io, Limits, NetError, Receiver};
+use gt_net::{Address, Connection, Io, Limits, NetError};
 use support::*;
-
-/// Sends everything back.
-struct Echo;
-
-impl Receiver for Echo {
-    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
-        let _ = match body {
-            Some(body) => from.send_with_body(head, body),
-            None => from.send(head),
-        };
-    }
-    fn closed(&mut self, _: &Connection, _: &NetError) {}
-}
-
-fn echo(_: &gt_net::Peer) -> Option<Box<dyn Receiver>> {
-    Some(Box::new(Echo))
-}
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()

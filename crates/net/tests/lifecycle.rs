@@ -9,23 +9,6 @@ use gt_ir::Bytes;
 use gt_net::{Address, Connection, Io, Limits, NetError, Receiver};
 use support::*;
 
-/// Sends everything back.
-struct Echo;
-
-impl Receiver for Echo {
-    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
-        let _ = match body {
-            Some(body) => from.send_with_body(head, body),
-            None => from.send(head),
-        };
-    }
-    fn closed(&mut self, _: &Connection, _: &NetError) {}
-}
-
-fn echo(_: &gt_net::Peer) -> Option<Box<dyn Receiver>> {
-    Some(Box::new(Echo))
-}
-
 #[test]
 fn connecting_to_nothing_is_a_quick_and_clear_error() {
     let io = Io::start("alone").unwrap();

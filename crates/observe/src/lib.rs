@@ -1,6 +1,19 @@
 //! What GT shows of itself: counters, the instruction log and debug lines, as plain data.
 //!
 //! OBS-1: what is switched off costs one check of an `Option` or a flag.
+//!
+//! ```
+//! use gt_observe::{Event, InstructionLog};
+//!
+//! let path = std::env::temp_dir().join(format!("gt-observe-example-{}.log", std::process::id()));
+//! let log = InstructionLog::create(&path)?;
+//! log.write(Event::Recv, "CLIENT:local", "BinaryOp", 117, "result=42 op=add");
+//! log.flush();
+//! let line = std::fs::read_to_string(&path)?;
+//! assert_eq!(line.split('|').count(), 7);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod counters;
 mod debug;

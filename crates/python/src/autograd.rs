@@ -288,6 +288,10 @@ fn grad_of_piece(
 }
 
 /// Whether the calling thread tracks gradients.
+///
+/// >>> with gt.no_grad():
+/// ...     gt.is_grad_enabled()
+/// False
 #[pyfunction]
 fn is_grad_enabled() -> bool {
     grad_enabled()

@@ -1,24 +1,24 @@
-//! Making tensors.
+//! Making tensors from data and by rule. Random ones: `random.rs`; those like another: `tensor/new.rs`.
 
 use gt_client::ops::default_dtype;
 use gt_client::{Scalar, Tensor, signal};
 use gt_ir::DType;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::args::{self, ints, number};
 use crate::data::{check_range, from_any};
 use crate::device;
 use crate::errors::OrRaise;
-use crate::generator::PyGenerator;
 use crate::site::mark;
 use crate::tensor::PyTensor;
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+/// An argument that may be left out.
+pub(crate) type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Makes a tensor where it was asked to be, and applies `requires_grad`.
-fn finish(
+pub(crate) fn finish(
     make: impl FnOnce() -> gt_client::Result<Tensor>,
     requires_grad: bool,
     device: device::Device,
@@ -27,7 +27,7 @@ fn finish(
 }
 
 /// The same for one that Python's objects go into.
-fn finish_from(
+pub(crate) fn finish_from(
     make: impl FnOnce() -> PyResult<Tensor>,
     requires_grad: bool,
     device: device::Device,
@@ -66,6 +66,10 @@ fn tensor(
 }
 
 /// The tensor itself if it is one of that dtype, else a new one.
+///
+/// >>> x = gt.ones(2)
+/// >>> gt.as_tensor(x) is x, gt.as_tensor([1, 2])
+/// (True, tensor([1, 2]))
 #[pyfunction]
 #[pyo3(signature = (data, dtype=None, device=None))]
 fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -85,6 +89,10 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
 }
 
 /// A tensor from a NumPy array: a copy, taken now.
+///
+/// >>> import numpy as np
+/// >>> gt.from_numpy(np.array([1.0, 2.0])).dtype
+/// gt.float64
 #[pyfunction]
 fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     mark(array.py());
@@ -94,7 +102,8 @@ fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     Ok(PyTensor::new(from_any(array, None)?))
 }
 
-fn extents(args: &Bound<'_, PyTuple>, size: Any<'_, '_>) -> PyResult<Vec<usize>> {
+/// The shape that sizes, or one `size`, ask for.
+pub(crate) fn extents(args: &Bound<'_, PyTuple>, size: Any<'_, '_>) -> PyResult<Vec<usize>> {
     let dims = match size {
         Some(s) => args::int_or_ints(s)?,
         None if args.is_empty() => return Err(PyTypeError::new_err("missing 1 required positional argument: 'size'")),
@@ -104,8 +113,8 @@ fn extents(args: &Bound<'_, PyTuple>, size: Any<'_, '_>) -> PyResult<Vec<usize>>
 }
 
 macro_rules! filled {
-    ($($doc:literal $name:ident $like:ident $value:expr;)*) => {$(
-        #[doc = $doc]
+    ($($(#[$doc:meta])* $name:ident $(#[$like_doc:meta])* $like:ident $value:expr;)*) => {$(
+        $(#[$doc])*
         #[pyfunction]
         #[pyo3(signature = (*sizes, size=None, dtype=None, device=None, requires_grad=false, pin_memory=false, layout=None))]
         #[allow(clippy::too_many_arguments)]
@@ -117,7 +126,7 @@ macro_rules! filled {
             finish(|| Tensor::full(&shape, $value, Some(dt)), requires_grad, device::optional(device)?)
         }
 
-        #[doc = concat!($doc, " The shape and dtype are those of `input`.")]
+        $(#[$like_doc])*
         #[pyfunction]
         #[pyo3(signature = (input, *, dtype=None, device=None, requires_grad=false, memory_format=None, layout=None, pin_memory=false))]
         #[allow(clippy::too_many_arguments)]
@@ -133,12 +142,44 @@ macro_rules! filled {
 }
 
 filled! {
-    "Zeros." zeros zeros_like 0.0;
-    "Ones." ones ones_like 1.0;
-    "A tensor whose content is not specified; here it is zeros." empty empty_like 0.0;
+    /// Zeros.
+    ///
+    /// >>> gt.zeros(2, 3), gt.zeros((2,), dtype=gt.int64)
+    /// (tensor([[0., 0., 0.],
+    ///         [0., 0., 0.]]), tensor([0, 0]))
+    zeros
+    /// Zeros. The shape and dtype are those of `input`.
+    ///
+    /// >>> gt.zeros_like(gt.tensor([1, 2]))
+    /// tensor([0, 0])
+    zeros_like 0.0;
+    /// Ones.
+    ///
+    /// >>> gt.ones(3)
+    /// tensor([1., 1., 1.])
+    ones
+    /// Ones. The shape and dtype are those of `input`.
+    ///
+    /// >>> gt.ones_like(gt.tensor([5, 6]))
+    /// tensor([1, 1])
+    ones_like 1.0;
+    /// A tensor whose content is not specified; here it is zeros.
+    ///
+    /// >>> gt.empty(2, 3).shape
+    /// gt.Size([2, 3])
+    empty
+    /// A tensor whose content is not specified; here it is zeros. The shape and dtype are those of `input`.
+    ///
+    /// >>> gt.empty_like(gt.tensor([1, 2])).dtype
+    /// gt.int64
+    empty_like 0.0;
 }
 
 /// Every element is `fill_value`.
+///
+/// >>> gt.full((2, 3), 7)
+/// tensor([[7, 7, 7],
+///         [7, 7, 7]])
 #[pyfunction]
 #[pyo3(signature = (size, fill_value, *, dtype=None, device=None, requires_grad=false))]
 fn full(
@@ -161,6 +202,9 @@ fn full(
 }
 
 /// Every element is `fill_value`; the shape and dtype are those of `input`.
+///
+/// >>> gt.full_like(gt.zeros(3), 2)
+/// tensor([2., 2., 2.])
 #[pyfunction]
 #[pyo3(signature = (input, fill_value, *, dtype=None, device=None, requires_grad=false, memory_format=None))]
 fn full_like(
@@ -180,7 +224,8 @@ fn full_like(
     finish(|| Tensor::full(this.held().shape(), value, Some(dt)), requires_grad, dev)
 }
 
-fn fill(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+/// The number to fill with, which may come in a tensor.
+pub(crate) fn fill(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if let Some(n) = number(value) {
         return Ok(n);
     }
@@ -201,6 +246,9 @@ fn scalar_arg(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Scalar> {
 }
 
 /// Numbers from `start` up to but without `end`.
+///
+/// >>> gt.arange(5), gt.arange(1, 2, 0.25)
+/// (tensor([0, 1, 2, 3, 4]), tensor([1.0000, 1.2500, 1.5000, 1.7500]))
 #[pyfunction]
 #[pyo3(signature = (start=None, end=None, step=None, *, dtype=None, device=None, requires_grad=false))]
 #[allow(clippy::too_many_arguments)]
@@ -225,6 +273,9 @@ fn arange(
 }
 
 /// `steps` numbers from `start` to `end`, both included.
+///
+/// >>> gt.linspace(0, 1, 5)
+/// tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
 #[pyfunction]
 #[pyo3(signature = (start, end, steps, *, dtype=None, device=None, requires_grad=false))]
 fn linspace(
@@ -243,6 +294,10 @@ fn linspace(
 }
 
 /// Ones on the diagonal.
+///
+/// >>> gt.eye(2, 3)
+/// tensor([[1., 0., 0.],
+///         [0., 1., 0.]])
 #[pyfunction]
 #[pyo3(signature = (n, m=None, *, dtype=None, device=None, requires_grad=false))]
 fn eye(
@@ -263,203 +318,6 @@ fn eye(
     finish(|| Tensor::eye(n, m, dt), requires_grad, device::optional(device)?)
 }
 
-macro_rules! random {
-    ($($doc:literal $name:ident $like:ident $make:ident;)*) => {$(
-        #[doc = $doc]
-        #[pyfunction]
-        #[pyo3(signature = (*sizes, size=None, generator=None, dtype=None, device=None, requires_grad=false, pin_memory=false))]
-        #[allow(clippy::too_many_arguments)]
-        fn $name(sizes: &Bound<'_, PyTuple>, size: Any<'_, '_>, generator: Option<&Bound<'_, PyGenerator>>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, pin_memory: bool) -> PyResult<PyTensor> {
-            let _ = pin_memory;
-            mark(sizes.py());
-            let shape = extents(sizes, size)?;
-            let g = generator.map(|g| &g.get().0);
-            let dt = args::dtype(dtype)?;
-            finish(|| Tensor::$make(&shape, dt, g), requires_grad, device::optional(device)?)
-        }
-
-        #[doc = concat!($doc, " The shape and dtype are those of `input`.")]
-        #[pyfunction]
-        #[pyo3(signature = (input, *, dtype=None, device=None, requires_grad=false, memory_format=None, generator=None))]
-        fn $like(input: &Bound<'_, PyTensor>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, memory_format: Any<'_, '_>, generator: Option<&Bound<'_, PyGenerator>>) -> PyResult<PyTensor> {
-            let _ = memory_format;
-            mark(input.py());
-            let this = input.get();
-            let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
-            let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-            finish(|| Tensor::$make(this.held().shape(), Some(dt), generator.map(|g| &g.get().0)), requires_grad, dev)
-        }
-    )*};
-}
-
-random! {
-    "Uniform random numbers in `[0, 1)`." rand rand_like rand;
-    "Normal random numbers with mean 0 and variance 1." randn randn_like randn;
-}
-
-/// Random integers: `randint(high, size)` or `randint(low, high, size)`.
-#[pyfunction]
-#[pyo3(signature = (*bounds, low=None, high=None, size=None, generator=None, dtype=None, device=None, requires_grad=false))]
-#[allow(clippy::too_many_arguments)]
-fn randint(
-    bounds: &Bound<'_, PyTuple>,
-    low: Option<i64>,
-    high: Option<i64>,
-    size: Any<'_, '_>,
-    generator: Option<&Bound<'_, PyGenerator>>,
-    dtype: Any<'_, '_>,
-    device: Any<'_, '_>,
-    requires_grad: bool,
-) -> PyResult<PyTensor> {
-    mark(bounds.py());
-    let mut numbers = Vec::new();
-    let mut shape = size.map(args::int_or_ints).transpose()?;
-    for b in bounds.iter() {
-        if b.is_instance_of::<PyTuple>() || b.is_instance_of::<PyList>() {
-            shape = Some(args::sequence(&b)?);
-        } else {
-            numbers.push(args::int(&b)?);
-        }
-    }
-    let (a, b) = match (&numbers[..], low, high) {
-        ([], l, Some(h)) => (l.unwrap_or(0), h),
-        ([h], None, None) => (0, *h),
-        ([l], None, Some(h)) => (*l, h),
-        ([h], Some(l), None) => (l, *h),
-        ([l, h], None, None) => (*l, *h),
-        _ => return Err(PyTypeError::new_err("randint() takes (high, size) or (low, high, size)")),
-    };
-    let shape = shape.ok_or_else(|| PyTypeError::new_err("randint() missing 1 required argument: 'size'"))?;
-    let g = generator.map(|g| &g.get().0);
-    let (shape, dt) = (args::shape(&shape)?, args::dtype(dtype)?);
-    finish(|| Tensor::randint(a, b, &shape, dt, g), requires_grad, device::optional(device)?)
-}
-
-/// Random integers in the shape of `input`.
-#[pyfunction]
-#[pyo3(signature = (input, low, high=None, *, dtype=None, device=None, requires_grad=false))]
-fn randint_like(
-    input: &Bound<'_, PyTensor>,
-    low: i64,
-    high: Option<i64>,
-    dtype: Any<'_, '_>,
-    device: Any<'_, '_>,
-    requires_grad: bool,
-) -> PyResult<PyTensor> {
-    mark(input.py());
-    let this = input.get();
-    let (a, b) = high.map_or((0, low), |h| (low, h));
-    let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
-    let dev = if device.is_none() { this.device() } else { device::optional(device)? };
-    finish(|| Tensor::randint(a, b, this.held().shape(), Some(dt), None), requires_grad, dev)
-}
-
-/// A random order of `0, 1, …, n - 1`.
-#[pyfunction]
-#[pyo3(signature = (n, *, generator=None, dtype=None, device=None, requires_grad=false))]
-fn randperm(
-    py: Python<'_>,
-    n: i64,
-    generator: Option<&Bound<'_, PyGenerator>>,
-    dtype: Any<'_, '_>,
-    device: Any<'_, '_>,
-    requires_grad: bool,
-) -> PyResult<PyTensor> {
-    mark(py);
-    let n = usize::try_from(n).map_err(|_| PyRuntimeError::new_err(format!("n must be non-negative, got {n}")))?;
-    let (dt, g) = (args::dtype(dtype)?, generator.map(|g| &g.get().0));
-    finish(|| Tensor::randperm(n, dt, g), requires_grad, device::optional(device)?)
-}
-
-#[pymethods]
-impl PyTensor {
-    /// Zeros of the same dtype.
-    #[pyo3(signature = (*sizes, size=None, dtype=None, device=None, requires_grad=false))]
-    fn new_zeros(
-        &self,
-        sizes: &Bound<'_, PyTuple>,
-        size: Any<'_, '_>,
-        dtype: Any<'_, '_>,
-        device: Any<'_, '_>,
-        requires_grad: bool,
-    ) -> PyResult<PyTensor> {
-        self.new_filled(sizes, size, dtype, device, requires_grad, Scalar::F64(0.0))
-    }
-
-    /// Ones of the same dtype.
-    #[pyo3(signature = (*sizes, size=None, dtype=None, device=None, requires_grad=false))]
-    fn new_ones(
-        &self,
-        sizes: &Bound<'_, PyTuple>,
-        size: Any<'_, '_>,
-        dtype: Any<'_, '_>,
-        device: Any<'_, '_>,
-        requires_grad: bool,
-    ) -> PyResult<PyTensor> {
-        self.new_filled(sizes, size, dtype, device, requires_grad, Scalar::F64(1.0))
-    }
-
-    /// A tensor of the same dtype whose content is not specified.
-    #[pyo3(signature = (*sizes, size=None, dtype=None, device=None, requires_grad=false))]
-    fn new_empty(
-        &self,
-        sizes: &Bound<'_, PyTuple>,
-        size: Any<'_, '_>,
-        dtype: Any<'_, '_>,
-        device: Any<'_, '_>,
-        requires_grad: bool,
-    ) -> PyResult<PyTensor> {
-        self.new_filled(sizes, size, dtype, device, requires_grad, Scalar::F64(0.0))
-    }
-
-    /// One number everywhere, of the same dtype.
-    #[pyo3(signature = (size, fill_value, *, dtype=None, device=None, requires_grad=false))]
-    fn new_full(
-        &self,
-        size: &Bound<'_, PyAny>,
-        fill_value: &Bound<'_, PyAny>,
-        dtype: Any<'_, '_>,
-        device: Any<'_, '_>,
-        requires_grad: bool,
-    ) -> PyResult<PyTensor> {
-        let none = PyTuple::empty(size.py());
-        self.new_filled(&none, Some(size), dtype, device, requires_grad, fill(fill_value)?)
-    }
-
-    /// A tensor from data, of the same dtype.
-    #[pyo3(signature = (data, *, dtype=None, device=None, requires_grad=false))]
-    fn new_tensor(
-        &self,
-        data: &Bound<'_, PyAny>,
-        dtype: Any<'_, '_>,
-        device: Any<'_, '_>,
-        requires_grad: bool,
-    ) -> PyResult<PyTensor> {
-        mark(data.py());
-        let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
-        let dev = if device.is_none() { self.device() } else { device::optional(device)? };
-        finish_from(|| from_any(data, Some(dt)), requires_grad, dev)
-    }
-}
-
-impl PyTensor {
-    fn new_filled(
-        &self,
-        sizes: &Bound<'_, PyTuple>,
-        size: Any<'_, '_>,
-        dtype: Any<'_, '_>,
-        device: Any<'_, '_>,
-        requires_grad: bool,
-        value: Scalar,
-    ) -> PyResult<PyTensor> {
-        mark(sizes.py());
-        let shape = extents(sizes, size)?;
-        let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
-        let dev = if device.is_none() { self.device() } else { device::optional(device)? };
-        finish(|| Tensor::full(&shape, value, Some(dt)), requires_grad, dev)
-    }
-}
-
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     macro_rules! add {
@@ -469,6 +327,5 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         tensor, as_tensor, from_numpy, zeros, zeros_like, ones, ones_like, empty, empty_like, full, full_like, arange,
         linspace, eye
     );
-    add!(rand, rand_like, randn, randn_like, randint, randint_like, randperm);
     m.add_function(wrap_pyfunction!(crate::tensor::convert::_rebuild_tensor, m)?)
 }

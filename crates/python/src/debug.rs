@@ -60,6 +60,9 @@ fn profile_families(on: bool) {
 }
 
 /// Waits until everything recorded has run, for `timeout` seconds at most; raises the error of a write that was skipped.
+///
+/// >>> x = gt.ones(3) * 2
+/// >>> gt.synchronize()
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]
 fn synchronize(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
@@ -76,18 +79,29 @@ fn cut() -> PyResult<()> {
 }
 
 /// Gives cached memory back to the system.
+///
+/// >>> gt.empty_cache()
 #[pyfunction]
 fn empty_cache() -> PyResult<()> {
     gt::empty_cache().or_raise()
 }
 
 /// Sets the number of threads the engine computes with; results do not depend on it.
+///
+/// >>> before = gt.get_num_threads()
+/// >>> gt.set_num_threads(1)
+/// >>> gt.get_num_threads()
+/// 1
+/// >>> gt.set_num_threads(before)
 #[pyfunction]
 fn set_num_threads(n: i64) -> PyResult<()> {
     gt::set_num_threads(usize::try_from(n).unwrap_or(0)).or_raise()
 }
 
 /// The number of threads the engine computes with.
+///
+/// >>> gt.get_num_threads() >= 1
+/// True
 #[pyfunction]
 fn get_num_threads() -> usize {
     gt::num_threads()

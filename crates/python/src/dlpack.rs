@@ -131,6 +131,10 @@ impl PyTensor {
 }
 
 /// A tensor from an object with `__dlpack__`, or from a capsule: a copy, taken now.
+///
+/// >>> import numpy as np
+/// >>> gt.from_dlpack(np.array([1, 2]))
+/// tensor([1, 2])
 #[pyfunction]
 #[pyo3(signature = (ext_tensor, *, device=None, copy=None))]
 fn from_dlpack(

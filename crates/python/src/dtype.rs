@@ -102,24 +102,38 @@ fn _dtype(py: Python<'_>, name: &str) -> PyResult<Py<PyDType>> {
 }
 
 /// The dtype two dtypes promote to.
+///
+/// >>> gt.promote_types(gt.int64, gt.float16)
+/// gt.float16
 #[pyfunction]
 fn promote_types(py: Python<'_>, a: &Bound<'_, PyDType>, b: &Bound<'_, PyDType>) -> Py<PyDType> {
     object(py, a.get().0.promote(b.get().0))
 }
 
 /// Whether a result of one dtype may be written into another.
+///
+/// >>> gt.can_cast(gt.int64, gt.float32), gt.can_cast(gt.float32, gt.int64)
+/// (True, False)
 #[pyfunction]
 fn can_cast(from: &Bound<'_, PyDType>, to: &Bound<'_, PyDType>) -> bool {
     from.get().0.category() <= to.get().0.category()
 }
 
 /// The dtype of floats that say nothing else: float32 unless `set_default_dtype` changed it.
+///
+/// >>> gt.get_default_dtype()
+/// gt.float32
 #[pyfunction]
 fn get_default_dtype(py: Python<'_>) -> Py<PyDType> {
     object(py, gt_client::ops::default_dtype())
 }
 
 /// Changes the dtype of floats that say nothing else.
+///
+/// >>> gt.set_default_dtype(gt.float64)
+/// >>> gt.tensor(1.5).dtype
+/// gt.float64
+/// >>> gt.set_default_dtype(gt.float32)
 #[pyfunction]
 fn set_default_dtype(d: &Bound<'_, PyDType>) -> PyResult<()> {
     gt_client::ops::set_default_dtype(d.get().0).map_err(crate::errors::to_py)

@@ -93,6 +93,12 @@ fn tensor_state(state: &Bound<'_, PyAny>) -> PyResult<Stream> {
 }
 
 /// Seeds the calling thread's stream, and the threads that start using GT later.
+///
+/// >>> generator = gt.manual_seed(7)
+/// >>> first = gt.rand(2)
+/// >>> generator = gt.manual_seed(7)
+/// >>> gt.equal(gt.rand(2), first)
+/// True
 #[pyfunction]
 fn manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<PyGenerator> {
     rng::manual_seed(seed_of(seed)?);
@@ -100,6 +106,9 @@ fn manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<PyGenerator> {
 }
 
 /// Seeds from the clock, and returns the seed.
+///
+/// >>> gt.seed() == gt.initial_seed()
+/// True
 #[pyfunction]
 fn seed() -> u64 {
     let s = clock_seed();
@@ -108,18 +117,35 @@ fn seed() -> u64 {
 }
 
 /// The seed of the calling thread's stream.
+///
+/// >>> generator = gt.manual_seed(7)
+/// >>> gt.initial_seed()
+/// 7
 #[pyfunction]
 fn initial_seed() -> u64 {
     rng::state().seed
 }
 
 /// Where the calling thread's stream stands, as a tensor.
+///
+/// >>> state = gt.get_rng_state()
+/// >>> first = gt.rand(2)
+/// >>> gt.set_rng_state(state)
+/// >>> gt.equal(gt.rand(2), first)
+/// True
 #[pyfunction]
 fn get_rng_state(py: Python<'_>) -> PyResult<Py<PyAny>> {
     state_tensor(py, rng::state())
 }
 
 /// Puts the calling thread's stream where another stood.
+///
+/// >>> state = gt.get_rng_state()
+/// >>> gt.rand(2).shape
+/// gt.Size([2])
+/// >>> gt.set_rng_state(state)
+/// >>> gt.equal(gt.get_rng_state(), state)
+/// True
 #[pyfunction]
 fn set_rng_state(state: &Bound<'_, PyAny>) -> PyResult<()> {
     rng::set_state(tensor_state(state)?);

@@ -11,6 +11,11 @@ use crate::site::mark;
 use crate::tensor::PyTensor;
 
 /// Tensors behind one another along an axis.
+///
+/// >>> gt.cat([gt.zeros(1, 2), gt.ones(2, 2)])
+/// tensor([[0., 0.],
+///         [1., 1.],
+///         [1., 1.]])
 #[pyfunction]
 #[pyo3(signature = (tensors, dim=0, *, axis=None))]
 fn cat(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTensor> {
@@ -21,6 +26,10 @@ fn cat(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTe
 }
 
 /// Tensors of one shape beside one another along a new axis.
+///
+/// >>> gt.stack([gt.zeros(2), gt.ones(2)], dim=1)
+/// tensor([[0., 1.],
+///         [0., 1.]])
 #[pyfunction]
 #[pyo3(signature = (tensors, dim=0, *, axis=None))]
 fn stack(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTensor> {
@@ -66,6 +75,9 @@ fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
 }
 
 /// Sums of products as an equation says: `gt.einsum("bij,bjk->bik", a, b)`.
+///
+/// >>> gt.einsum("ij,j->i", gt.tensor([[1.0, 2.0], [3.0, 4.0]]), gt.ones(2))
+/// tensor([3., 7.])
 #[pyfunction]
 #[pyo3(signature = (equation, *operands))]
 fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
@@ -86,6 +98,10 @@ fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResul
 }
 
 /// `input` where `condition`, else `other`; with the condition alone, the positions where it holds.
+///
+/// >>> x = gt.tensor([-1.0, 2.0])
+/// >>> gt.where(x > 0, x, 0.0)
+/// tensor([0., 2.])
 #[pyfunction]
 #[pyo3(signature = (condition, input=None, other=None))]
 fn r#where<'py>(
@@ -108,6 +124,11 @@ fn r#where<'py>(
 }
 
 /// Coordinates of a grid, one tensor per axis.
+///
+/// >>> rows, columns = gt.meshgrid(gt.arange(2), gt.arange(3), indexing="ij")
+/// >>> rows
+/// tensor([[0, 0, 0],
+///         [1, 1, 1]])
 #[pyfunction]
 #[pyo3(signature = (*tensors, indexing=None))]
 fn meshgrid<'py>(tensors: &Bound<'py, PyTuple>, indexing: Option<&str>) -> PyResult<Bound<'py, PyTuple>> {
@@ -154,12 +175,18 @@ fn meshgrid<'py>(tensors: &Bound<'py, PyTuple>, indexing: Option<&str>) -> PyRes
 }
 
 /// Whether the object is a tensor.
+///
+/// >>> gt.is_tensor(gt.ones(1)), gt.is_tensor([1.0])
+/// (True, False)
 #[pyfunction]
 fn is_tensor(obj: &Bound<'_, PyAny>) -> bool {
     obj.is_instance_of::<PyTensor>()
 }
 
 /// The dtype an operation on both would have.
+///
+/// >>> gt.result_type(gt.tensor([1, 2]), 1.5)
+/// gt.float32
 #[pyfunction]
 fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<Py<crate::dtype::PyDType>> {
     let (a, b) = (Operand::require(a, "tensor1")?, Operand::require(b, "tensor2")?);

@@ -19,6 +19,7 @@ mod index;
 mod join;
 mod loader;
 mod nn;
+mod random;
 mod safetensors;
 mod session;
 mod signals;
@@ -41,6 +42,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<autograd::HookHandle>()?;
     dtype::register(m)?;
     create::register(m)?;
+    random::register(m)?;
     join::register(m)?;
     nn::register(m)?;
     generator::register(m)?;

@@ -110,6 +110,22 @@ fn a_worker_without_an_address_is_told_at_once_where_the_server_knows_no_way() {
     });
 }
 
+/// A value gets through `line`; the next one finds it silent.
+fn told_soon_when_silent(pair: &mut Pair, line: &Proxy) {
+    move_one(pair);
+    pair.read(1, 1, 2);
+    assert_eq!(pair.clients[1].floats(1), [4.0, 4.0]);
+    line.fall_silent();
+    let began = Instant::now();
+    let mut steps = run(&["%11 = fill() dtype=f32 shape=[2] $ 5.0"], 0);
+    steps.push(carry(11, 12, floats_type(2), 0, 1));
+    pair.placed(0, &placed(steps, &[]));
+    let (number, _, reason) = pair.clients[0].out_of_reach();
+    assert_eq!(number, 1);
+    assert!(began.elapsed() < SOON, "{:?}: {reason}", began.elapsed());
+    assert!(line.connections() > 1, "it was tried again");
+}
+
 #[test]
 fn a_line_that_falls_silent_is_told_soon() {
     within_time(|| {
@@ -118,17 +134,7 @@ fn a_line_that_falls_silent_is_told_soon() {
             proxies.push(Proxy::faithful(ports[1]));
             Known::AtPorts([ports[0], proxies[0].port])
         });
-        move_one(&mut pair);
-        pair.read(1, 1, 2);
-        assert_eq!(pair.clients[1].floats(1), [4.0, 4.0]);
-        proxies[0].fall_silent();
-        let began = Instant::now();
-        let mut steps = run(&["%11 = fill() dtype=f32 shape=[2] $ 5.0"], 0);
-        steps.push(carry(11, 12, floats_type(2), 0, 1));
-        pair.placed(0, &placed(steps, &[]));
-        assert_eq!(pair.clients[0].out_of_reach().0, 1);
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-        assert!(proxies[0].connections() > 1, "it was tried again");
+        told_soon_when_silent(&mut pair, &proxies[0]);
     });
 }
 
@@ -145,17 +151,6 @@ fn a_worker_behind_a_relay_that_falls_silent_is_told_soon() {
         let mut beyond = pair.stages[1].service.info().clone();
         (beyond.unix, beyond.tcp) = (None, Some(format!("127.0.0.1:{}", proxies[0].port)));
         pair.stages[0].server.pass_on_to(beyond);
-        move_one(&mut pair);
-        pair.read(1, 1, 2);
-        assert_eq!(pair.clients[1].floats(1), [4.0, 4.0]);
-        proxies[0].fall_silent();
-        let began = Instant::now();
-        let mut steps = run(&["%11 = fill() dtype=f32 shape=[2] $ 5.0"], 0);
-        steps.push(carry(11, 12, floats_type(2), 0, 1));
-        pair.placed(0, &placed(steps, &[]));
-        let (number, _, reason) = pair.clients[0].out_of_reach();
-        assert_eq!(number, 1);
-        assert!(began.elapsed() < SOON, "{:?}: {reason}", began.elapsed());
-        assert!(proxies[0].connections() > 1, "it was tried again");
+        told_soon_when_silent(&mut pair, &proxies[0]);
     });
 }

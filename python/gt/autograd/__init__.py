@@ -122,13 +122,18 @@ def grad(
 ) -> tuple[Tensor, ...]:
     """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
 
+    With `is_grads_batched` the first dimension of each of `grad_outputs` counts gradients, and so does that of each result.
+
     >>> x = gt.tensor(3.0, requires_grad=True)
     >>> (first,) = gt.autograd.grad(x**3, x, create_graph=True)
     >>> gt.autograd.grad(first, x)
     (tensor(18.),)
+    >>> y = gt.tensor([1.0, 2.0], requires_grad=True)
+    >>> (jacobian,) = gt.autograd.grad(y * y, y, gt.eye(2), is_grads_batched=True)
+    >>> jacobian
+    tensor([[2., 0.],
+            [0., 4.]])
     """
-    if is_grads_batched:
-        raise NotImplementedError("is_grads_batched=True is not supported: call grad once for each gradient")
     if materialize_grads and allow_unused is False:
         raise ValueError("allow_unused=False contradicts materialize_grads=True")
     roots = _as_list(outputs, "grad")
@@ -136,10 +141,39 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     unused_allowed = materialize_grads if allow_unused is None else allow_unused
     gradients = _gradients_of_roots(grad_outputs, roots)
-    found = _core.autograd_grad(roots, gradients, targets, retain, create_graph, unused_allowed)
+    if is_grads_batched:
+        found = _grad_of_batch(roots, gradients, targets, retain, create_graph, unused_allowed)
+    else:
+        found = _core.autograd_grad(roots, gradients, targets, retain, create_graph, unused_allowed)
     if materialize_grads:
         found = [_core.zeros_like(t) if g is None else g for t, g in zip(targets, found)]
     return tuple(found)  # type: ignore[arg-type]
+
+
+def _grad_of_batch(
+    roots: list[Tensor],
+    batches: list[Tensor | None],
+    targets: list[Tensor],
+    retain: bool,
+    create_graph: bool,
+    unused_allowed: bool,
+) -> list[Tensor | None]:
+    """One pass for each entry of the batches; the results are stacked as the entries were."""
+    given = [batch for batch in batches if batch is not None]
+    if len(given) < len(roots):
+        raise RuntimeError("is_grads_batched=True needs grad_outputs for every output")
+    if any(batch.dim() == 0 or batch.shape[0] == 0 for batch in given):
+        raise IndexError("is_grads_batched=True needs a first dimension that counts gradients, at least one")
+    counts = {batch.shape[0] for batch in given}
+    if len(counts) > 1:
+        raise ValueError(f"is_grads_batched=True needs as many gradients for every output, got {sorted(counts)}")
+    (count,) = counts
+    passes = []
+    for entry in range(count):
+        gradients = [batch[entry] for batch in given]
+        keep = retain or entry + 1 < count
+        passes.append(_core.autograd_grad(roots, gradients, targets, keep, create_graph, unused_allowed))
+    return [None if parts[0] is None else _core.stack(parts) for parts in zip(*passes)]
 
 
 def gradcheck(

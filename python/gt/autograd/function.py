@@ -28,7 +28,21 @@ _RELEASED = (
 
 
 class FunctionCtx:
-    """What a `Function` carries from its forward to its backward pass; attributes of your own may be set on it."""
+    """What a `Function` carries from its forward to its backward pass; attributes of your own may be set on it.
+
+    >>> class Scale(gt.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x, factor):
+    ...         ctx.factor = factor
+    ...         return x * factor
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * ctx.factor, None
+    >>> x = gt.ones(2, requires_grad=True)
+    >>> Scale.apply(x, 3.0).sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
 
     needs_input_grad: tuple[bool, ...] = ()
 

@@ -77,6 +77,14 @@ class FileLoader(DataLoader):
 
     The order is a function of seed, epoch and position alone: not of threads, memory or workers. `state_dict` is a small dict that
     stands for the batches that were given; after `load_state_dict` exactly the others follow.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(path, np.arange(6.0))
+    >>> loader = gt.data.DataLoader(gt.data.NpyDataset({"x": path}), batch_size=4)
+    >>> [batch["x"].tolist() for batch in loader]
+    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0]]
     """
 
     def __init__(

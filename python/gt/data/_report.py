@@ -29,7 +29,16 @@ class Mixing:
 
 @dataclass(frozen=True)
 class ShuffleReport:
-    """How good a shuffle is: `print` it, or look at its numbers."""
+    """How good a shuffle is: `print` it, or look at its numbers.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(path, np.arange(6.0))
+    >>> loader = gt.data.DataLoader(gt.data.NpyDataset({"x": path}), batch_size=4, shuffle=True)
+    >>> loader.shuffle_report().exactly_once
+    True
+    """
 
     exactly_once: bool
     rank_correlation: float
@@ -61,7 +70,16 @@ class ShuffleReport:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a loader will do, and how it began: `print` it."""
+    """What a loader will do, and how it began: `print` it.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(path, np.arange(6.0))
+    >>> loader = gt.data.DataLoader(gt.data.NpyDataset({"x": path}), batch_size=4)
+    >>> print(str(loader.dryrun()).splitlines()[0])
+    6 samples in 1 files, 1 blocks; 2 batches an epoch
+    """
 
     samples: int
     batches: int | None

@@ -63,6 +63,14 @@ class FileDataset:
     """A data set in files: samples in blocks, which are read as a whole.
 
     What every such data set has; `gt.data.DataLoader` reads it with threads of its own.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(path, np.arange(6.0))
+    >>> data = gt.data.NpyDataset({"x": path})
+    >>> isinstance(data, gt.data.FileDataset), len(data), data.columns
+    (True, 6, ['x'])
     """
 
     def __init__(self, source: _core._DataSource, on_error: str = "raise") -> None:

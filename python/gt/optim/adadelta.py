@@ -12,7 +12,6 @@ from gt.optim.list_optimizer import (
     check_not_negative,
     check_rate,
     scalar_rate,
-    zeros_for,
 )
 from gt.optim.parameter_state import ParameterState
 
@@ -86,9 +85,6 @@ class Adadelta(ListOptimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("square_avg", "acc_delta")
-
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
     def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> None:
         # The count is kept for the state dict; no number depends on it, so all parameters share one call.

@@ -17,7 +17,6 @@ from gt.optim.list_optimizer import (
     check_rate,
     one_instruction,
     scalar_rate,
-    zeros_for,
 )
 
 
@@ -117,9 +116,6 @@ class Adam(ListOptimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> AdamScalars:
         beta1, beta2 = group["betas"]

@@ -13,7 +13,6 @@ from gt.optim.list_optimizer import (
     check_not_negative,
     check_rate,
     scalar_rate,
-    zeros_for,
 )
 
 
@@ -87,9 +86,6 @@ class Adamax(ListOptimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")
-
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> AdamaxScalars:
         beta1, beta2 = group["betas"]

@@ -34,8 +34,8 @@ class ListOptimizer(Optimizer):
         raise NotImplementedError
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """What a parameter has before its first step."""
-        raise NotImplementedError
+        """What a parameter has before its first step: zeros, unless the optimizer says otherwise."""
+        return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> Any:
         """The numbers of one call; `moment` is what `_advance` gave for its parameters."""

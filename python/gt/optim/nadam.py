@@ -13,7 +13,6 @@ from gt.optim.list_optimizer import (
     check_not_negative,
     check_rate,
     scalar_rate,
-    zeros_for,
 )
 from gt.optim.parameter_state import ParameterState
 
@@ -105,7 +104,7 @@ class NAdam(ListOptimizer):
         return ("exp_avg", "exp_avg_sq")
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, "mu_product": 1.0, **{name: zeros_for(param) for name in self._state_names(group)}}
+        return {"step": 0.0, "mu_product": 1.0, **super()._new_state(param, group)}
 
     def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> tuple[float, float]:
         step: Any = super()._advance(state, param, group)

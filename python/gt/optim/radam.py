@@ -14,7 +14,6 @@ from gt.optim.list_optimizer import (
     check_not_negative,
     check_rate,
     scalar_rate,
-    zeros_for,
 )
 
 
@@ -100,9 +99,6 @@ class RAdam(ListOptimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
-
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
     def _scalars(self, group: dict[str, Any], moment: Any) -> RAdamScalars:
         beta1, beta2 = group["betas"]

@@ -14,7 +14,6 @@ from gt.optim.list_optimizer import (
     check_rate,
     one_instruction,
     scalar_rate,
-    zeros_for,
 )
 from gt.optim.parameter_state import ParameterState
 
@@ -112,9 +111,6 @@ class RMSprop(ListOptimizer):
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         centered = ("grad_avg",) if group["centered"] else ()
         return ("square_avg", *centered, *(("momentum_buffer",) if group["momentum"] > 0 else ()))
-
-    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, **{name: zeros_for(param) for name in self._state_names(group)}}
 
     def _advance(self, state: ParameterState, param: Tensor, group: dict[str, Any]) -> None:
         # The count is kept for the state dict; no number depends on it, so all parameters share one call.

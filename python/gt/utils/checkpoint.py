@@ -19,7 +19,16 @@ __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function did not give what the first one gave."""
+    """The second run of a checkpointed function did not give what the first one gave.
+
+    >>> sizes = iter([2, 3])
+    >>> out = gt.utils.checkpoint.checkpoint(lambda x: x[: next(sizes)].exp(), gt.ones(3, requires_grad=True))
+    >>> try:
+    ...     out.sum().backward()
+    ... except gt.utils.checkpoint.CheckpointError as error:
+    ...     print(type(error).__name__)
+    CheckpointError
+    """
 
 
 def _tensors(nested: Any, found: list[Tensor]) -> list[Tensor]:

@@ -3,7 +3,8 @@
 use gt_ir::TensorType;
 use smallvec::SmallVec;
 
-use super::node::{Edge, Node};
+use super::edge::Edge;
+use super::node::Node;
 use crate::error::Result;
 use crate::tensor::{History, Tensor};
 

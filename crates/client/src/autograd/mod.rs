@@ -2,17 +2,23 @@
 
 mod backward;
 mod custom;
+mod differentiate;
+mod edge;
 mod emit;
 mod gathered;
+mod hooks;
 mod mode;
 mod node;
 mod piece;
+mod walk;
+mod wanted;
 
 pub use backward::{BackwardOptions, backward, grad, grad_of_piece};
 pub use custom::{CustomBackward, custom};
+pub(crate) use edge::Edge;
+pub use hooks::{Hook, HookId};
 pub use mode::{GradModeGuard, enable_grad, grad_enabled, no_grad, set_grad_enabled};
-pub(crate) use node::Edge;
-pub use node::{GradSlot, Hook, HookId, NextStep, Node};
+pub use node::{GradSlot, NextStep, Node};
 pub use piece::{captured, position};
 
 use crate::error::{Error, Result};

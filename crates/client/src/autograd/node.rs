@@ -13,62 +13,18 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::CustomBackward;
+use super::edge::Edge;
+use super::hooks::Hooks;
 use crate::error::{Error, Result};
 use crate::signal;
-use crate::tensor::{History, Tensor};
+use crate::tensor::Tensor;
 use crate::value::{Cell, Value};
-
-/// A function of a gradient that may replace it.
-pub type Hook = Arc<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync>;
-
-/// Names a registered hook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HookId(u64);
-
-/// Hooks in the order they were registered.
-#[derive(Default)]
-pub(crate) struct Hooks(Mutex<Vec<(HookId, u32, Hook)>>);
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The number that the next node will get.
 pub(crate) fn next_sequence() -> u64 {
     NEXT.load(Ordering::Relaxed)
-}
-
-impl Hooks {
-    pub fn add(&self, index: u32, hook: Hook) -> HookId {
-        let id = HookId(NEXT.fetch_add(1, Ordering::Relaxed));
-        self.0.lock().push((id, index, hook));
-        id
-    }
-
-    pub fn remove(&self, id: HookId) {
-        let gone: Vec<_> = {
-            let mut hooks = self.0.lock();
-            let (keep, gone) = hooks.drain(..).partition(|h| h.0 != id);
-            *hooks = keep;
-            gone
-        };
-        drop(gone);
-    }
-
-    /// Runs the hooks of output `index` with no lock held.
-    pub fn run(&self, index: u32, mut grad: Tensor) -> Result<Tensor> {
-        let hooks: SmallVec<[Hook; 1]> = {
-            let all = self.0.lock();
-            if all.is_empty() {
-                return Ok(grad);
-            }
-            all.iter().filter(|h| h.1 == index).map(|h| h.2.clone()).collect()
-        };
-        for hook in hooks {
-            if let Some(new) = hook(&grad)? {
-                grad = new;
-            }
-        }
-        Ok(grad)
-    }
 }
 
 /// Where gradients of a leaf are collected.
@@ -92,13 +48,6 @@ impl GradSlot {
             drop(old);
         }
     }
-}
-
-/// Where the gradient of a tensor goes: an output of a node, or a leaf.
-#[derive(Clone)]
-pub(crate) enum Edge {
-    Node(Arc<Node>, u32),
-    Leaf(Arc<GradSlot>),
 }
 
 /// Where a gradient goes next.
@@ -167,19 +116,11 @@ pub(crate) struct SavedSet {
     pub outs: SmallVec<[Option<Saved>; 1]>,
 }
 
-fn edge_of(t: &Tensor) -> Option<Edge> {
-    match &t.0.state.lock().history {
-        History::None => None,
-        History::Leaf(slot) => Some(Edge::Leaf(slot.clone())),
-        History::Node(edge, _) => Some(edge.clone()),
-    }
-}
-
 /// The edges of a node being made; leaves count them until it is dropped.
 fn edges(ins: &[&Tensor]) -> SmallVec<[Option<Edge>; 2]> {
     let mut edges = SmallVec::new();
     for t in ins {
-        let edge = edge_of(t);
+        let edge = Edge::of(t);
         if let Some(Edge::Leaf(slot)) = &edge {
             slot.edges.fetch_add(1, Ordering::Relaxed);
         }

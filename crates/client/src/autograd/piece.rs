@@ -4,10 +4,10 @@
 //! comes records the piece anew and walks it with [`super::grad_of_piece`].
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
+use super::edge::{Edge, EdgeKey};
 use super::no_grad;
-use super::node::{Edge, Node, next_sequence};
+use super::node::next_sequence;
 use crate::error::Result;
 use crate::tensor::{History, Tensor};
 
@@ -23,16 +23,12 @@ pub fn position() -> u64 {
 /// When the stand-in for their values cannot be recorded.
 pub fn captured(outs: &[Tensor], since: u64) -> Result<Vec<Tensor>> {
     let mut left: Vec<History> = Vec::new();
-    let mut seen: HashSet<(usize, u32)> = HashSet::new();
+    let mut seen: HashSet<EdgeKey> = HashSet::new();
     let mut walked: HashSet<u64> = HashSet::new();
     let mut stack: Vec<Edge> = Vec::new();
     for out in outs.iter().rev() {
         let _ = out.value()?;
-        match out.history() {
-            History::None => {}
-            History::Leaf(slot) => stack.push(Edge::Leaf(slot)),
-            History::Node(edge, _) => stack.push(edge),
-        }
+        stack.extend(Edge::of(out));
     }
     while let Some(edge) = stack.pop() {
         match edge {
@@ -41,16 +37,9 @@ pub fn captured(outs: &[Tensor], since: u64) -> Result<Vec<Tensor>> {
                     stack.extend(node.next.iter().rev().flatten().cloned());
                 }
             }
-            Edge::Node(node, index) => {
-                if seen.insert((address(&node), index)) {
-                    left.push(History::Node(Edge::Node(node, index), None));
-                }
-            }
-            Edge::Leaf(slot) => {
-                if seen.insert((Arc::as_ptr(&slot) as usize, u32::MAX)) {
-                    left.push(History::Leaf(slot));
-                }
-            }
+            edge if !seen.insert(edge.key()) => {}
+            Edge::Leaf(slot) => left.push(History::Leaf(slot)),
+            edge @ Edge::Node(..) => left.push(History::Node(edge, None)),
         }
     }
     if left.is_empty() {
@@ -58,8 +47,4 @@ pub fn captured(outs: &[Tensor], since: u64) -> Result<Vec<Tensor>> {
     }
     let value = no_grad(|| Tensor::full(&[], 0.0, None))?.value()?;
     Ok(left.into_iter().map(|history| Tensor::from_value(value.clone(), history)).collect())
-}
-
-fn address(node: &Arc<Node>) -> usize {
-    Arc::as_ptr(node) as usize
 }

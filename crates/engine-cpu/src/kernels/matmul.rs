@@ -1,6 +1,7 @@
 //! Matrix products of tensors: batches, dtypes and the split among threads.
 
 use gt_ir::{DType, Shape};
+use gt_plan::LONGEST_PAIRED_PRODUCT;
 
 use super::gemm::{Extents, Gemm, Matrix, gemm};
 use super::microkernel::Kernels;
@@ -13,9 +14,6 @@ const PARALLEL: usize = 400_000;
 
 /// Multiplications a thread does in a nanosecond, about.
 const PER_NANO: usize = 50;
-
-/// Multiplications above which a product is worth all threads, also beside another.
-const LONGEST_BESIDE: usize = 4 << 20;
 
 /// Rows that are not cut apart. Less than a tile has: equal halves are worth more than tiles that are all full.
 const ROW_UNIT: usize = 4;
@@ -56,7 +54,7 @@ pub struct Operands {
 pub fn two_matmuls(pool: &Pool, operands: [Operands; 2]) {
     let products = operands.map(|o| Product::new(&o.a, &o.b, &o.c));
     let works = products.each_ref().map(|p| p.e.m * p.e.n * p.e.k * p.batches);
-    let worth_it = |work: &usize| (PARALLEL..=LONGEST_BESIDE).contains(work);
+    let worth_it = |work: &usize| (PARALLEL..=LONGEST_PAIRED_PRODUCT).contains(work);
     let is_f32 = operands.iter().all(|o| o.c.layout.dtype == DType::F32);
     if pool.threads() == 1 || !is_f32 || !works.iter().all(worth_it) {
         return operands.iter().for_each(|o| matmul(pool, o.a, o.b, o.c));

@@ -17,6 +17,27 @@ choice! {
     }
 }
 
+impl PutMode {
+    /// What the gradients of a write need: where it wrote, for that of the value and, where elements were replaced, for
+    /// that of what was written to.
+    fn saves(self, needs: u64) -> Saves {
+        let keep = needs & 4 != 0 || (needs & 1 != 0 && self == PutMode::Set);
+        Saves::ins((keep as u64) << 1)
+    }
+
+    /// The gradient of what `write` wrote to, from that of its result: none arrives where elements were replaced.
+    fn grad_of_written(self, write: Op, grad: Val, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Val, OpError> {
+        match self {
+            PutMode::Add => Ok(grad),
+            PutMode::Set => {
+                let index = cx.input(1)?;
+                let zeros = e.fill(cx.ins[2], 0.0)?;
+                e.one(write, &[grad, index, zeros], &[])
+            }
+        }
+    }
+}
+
 op_struct! {
     /// Whole slices of the first input along an axis; the axis becomes the axes of the index.
     pub struct Take {
@@ -158,21 +179,13 @@ impl Primitive for Put {
         0
     }
     fn saves(&self, needs: u64) -> Saves {
-        let keep = needs & 4 != 0 || (needs & 1 != 0 && self.mode == PutMode::Set);
-        Saves::ins((keep as u64) << 1)
+        self.mode.saves(needs)
     }
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError> {
         let mut grads: Grads = smallvec::smallvec![None, None, None];
         let Some(g) = cx.grads[0] else { return Ok(grads) };
         if cx.needs(0) {
-            grads[0] = Some(match self.mode {
-                PutMode::Add => g,
-                PutMode::Set => {
-                    let index = cx.input(1)?;
-                    let zeros = e.fill(cx.ins[2], 0.0)?;
-                    e.one(self.clone().into(), &[g, index, zeros], &[])?
-                }
-            });
+            grads[0] = Some(self.mode.grad_of_written(self.clone().into(), g, cx, e)?);
         }
         if cx.needs(2) {
             let index = cx.input(1)?;
@@ -299,21 +312,13 @@ impl Primitive for Scatter {
         0
     }
     fn saves(&self, needs: u64) -> Saves {
-        let keep = needs & 4 != 0 || (needs & 1 != 0 && self.mode == PutMode::Set);
-        Saves::ins((keep as u64) << 1)
+        self.mode.saves(needs)
     }
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError> {
         let mut grads: Grads = smallvec::smallvec![None, None, None];
         let Some(g) = cx.grads[0] else { return Ok(grads) };
         if cx.needs(0) {
-            grads[0] = Some(match self.mode {
-                PutMode::Add => g,
-                PutMode::Set => {
-                    let index = cx.input(1)?;
-                    let zeros = e.fill(cx.ins[2], 0.0)?;
-                    e.one(self.clone().into(), &[g, index, zeros], &[])?
-                }
-            });
+            grads[0] = Some(self.mode.grad_of_written(self.clone().into(), g, cx, e)?);
         }
         if cx.needs(2) {
             let index = cx.input(1)?;

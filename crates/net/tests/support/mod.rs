@@ -32,6 +32,24 @@ impl Receiver for Keeper {
     }
 }
 
+/// Sends everything back.
+pub struct Echo;
+
+impl Receiver for Echo {
+    fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
+        let _ = match body {
+            Some(body) => from.send_with_body(head, body),
+            None => from.send(head),
+        };
+    }
+    fn closed(&mut self, _: &Connection, _: &NetError) {}
+}
+
+/// Takes every connection, to echo what comes.
+pub fn echo(_: &gt_net::Peer) -> Option<Box<dyn Receiver>> {
+    Some(Box::new(Echo))
+}
+
 /// The other side of a [`Keeper`].
 pub struct Kept(pub Queue<Event>);
 

@@ -101,7 +101,7 @@ impl PlacedBindings {
     }
 }
 
-/// A placed window with names of its own: see [`PlacedBindings::name`].
+/// A placed window with names of its own: see `PlacedBindings::name`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedTemplate {
     pub(super) window: PlacedWindow,

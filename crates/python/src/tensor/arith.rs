@@ -1,4 +1,4 @@
-//! Operators and their method forms.
+//! The methods of arithmetic and comparison, with their in-place forms.
 
 use gt_client::{Arg, Scalar, Tensor};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
@@ -10,34 +10,8 @@ use crate::args::Operand;
 use crate::errors::OrRaise;
 use crate::site::mark;
 
-/// An operator's result, or `NotImplemented` for an operand GT does not know.
-type Answer = PyResult<Py<PyAny>>;
-
-#[inline]
-fn answer(py: Python<'_>, this: &PyTensor, result: gt_client::Result<Tensor>) -> Answer {
-    Ok(Py::new(py, this.like(result.or_raise()?))?.into_any())
-}
-
-#[inline]
-fn operator(
-    this: &PyTensor,
-    other: &Bound<'_, PyAny>,
-    reflected: bool,
-    f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>,
-) -> Answer {
-    let py = other.py();
-    mark(py);
-    // The common case first: a tensor beside a tensor.
-    if let Ok(t) = other.cast::<PyTensor>() {
-        let (a, b) = (Arg::Tensor(&this.held()), Arg::Tensor(&t.get().held()));
-        return answer(py, this, if reflected { f(b, a) } else { f(a, b) });
-    }
-    let Some(operand) = Operand::from(other)? else { return Ok(py.NotImplemented()) };
-    let (a, b) = (Arg::Tensor(&this.held()), operand.arg());
-    answer(py, this, if reflected { f(b, a) } else { f(a, b) })
-}
-
-fn power(a: Arg<'_>, b: Arg<'_>) -> gt_client::Result<Tensor> {
+/// `a ** b`.
+pub(super) fn power(a: Arg<'_>, b: Arg<'_>) -> gt_client::Result<Tensor> {
     match a {
         Arg::Tensor(t) => t.pow(b),
         Arg::Number(_) => Tensor::binary(BinaryKind::Pow, a, b),
@@ -45,7 +19,7 @@ fn power(a: Arg<'_>, b: Arg<'_>) -> gt_client::Result<Tensor> {
 }
 
 /// In place: the operator, then a write into the tensor itself.
-fn augmented<'py>(
+pub(super) fn augmented<'py>(
     slf: &Bound<'py, PyTensor>,
     other: &Bound<'py, PyAny>,
     f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>,
@@ -54,56 +28,6 @@ fn augmented<'py>(
     let operand = Operand::require(other, "other")?;
     let this = &slf.get().held();
     this.write_computed(|x| f(Arg::Tensor(x), operand.arg())).or_raise()
-}
-
-macro_rules! operators {
-    ($($kind:ident $op:ident $rop:ident $iop:ident $f:expr;)*) => {
-        #[pymethods]
-        impl PyTensor {
-            $(
-                fn $op(&self, other: &Bound<'_, PyAny>) -> Answer {
-                    operator(self, other, false, $f)
-                }
-                fn $rop(&self, other: &Bound<'_, PyAny>) -> Answer {
-                    operator(self, other, true, $f)
-                }
-                fn $iop<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<()> {
-                    augmented(slf, other, $f)
-                }
-            )*
-        }
-    };
-}
-
-operators! {
-    Add __add__ __radd__ __iadd__ |a, b| Tensor::binary(BinaryKind::Add, a, b);
-    Sub __sub__ __rsub__ __isub__ |a, b| Tensor::binary(BinaryKind::Sub, a, b);
-    Mul __mul__ __rmul__ __imul__ |a, b| Tensor::binary(BinaryKind::Mul, a, b);
-    Div __truediv__ __rtruediv__ __itruediv__ |a, b| Tensor::binary(BinaryKind::Div, a, b);
-    FloorDiv __floordiv__ __rfloordiv__ __ifloordiv__ |a, b| Tensor::binary(BinaryKind::FloorDiv, a, b);
-    Rem __mod__ __rmod__ __imod__ |a, b| Tensor::binary(BinaryKind::Rem, a, b);
-    And __and__ __rand__ __iand__ |a, b| Tensor::binary(BinaryKind::And, a, b);
-    Or __or__ __ror__ __ior__ |a, b| Tensor::binary(BinaryKind::Or, a, b);
-    Xor __xor__ __rxor__ __ixor__ |a, b| Tensor::binary(BinaryKind::Xor, a, b);
-    Shl __lshift__ __rlshift__ __ilshift__ |a, b| Tensor::binary(BinaryKind::Shl, a, b);
-    Shr __rshift__ __rrshift__ __irshift__ |a, b| Tensor::binary(BinaryKind::Shr, a, b);
-}
-
-/// Numbers with `alpha`: `a + alpha * b`.
-fn scaled<'a>(
-    operand: &'a Operand<'_>,
-    alpha: Option<Scalar>,
-    keep: &'a mut Option<Tensor>,
-) -> gt_client::Result<Arg<'a>> {
-    let Some(alpha) = alpha else { return Ok(operand.arg()) };
-    Ok(match operand.arg() {
-        Arg::Number(Scalar::I64(n)) if alpha.category() < 2 => Arg::Number(Scalar::I64(n * alpha.as_i64())),
-        Arg::Number(n) => Arg::Number(Scalar::F64(n.as_f64() * alpha.as_f64())),
-        Arg::Tensor(t) => {
-            *keep = Some(t.mul(alpha)?);
-            Arg::Tensor(keep.as_ref().expect("it was just put there"))
-        }
-    })
 }
 
 macro_rules! methods {
@@ -155,6 +79,23 @@ methods! {
     "Whether elements are larger." greater greater_ |a, b| Tensor::compare(CompareKind::Gt, a, b);
     "Whether elements are not smaller." ge ge_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
     "Whether elements are not smaller." greater_equal greater_equal_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
+}
+
+/// Numbers with `alpha`: `a + alpha * b`.
+fn scaled<'a>(
+    operand: &'a Operand<'_>,
+    alpha: Option<Scalar>,
+    keep: &'a mut Option<Tensor>,
+) -> gt_client::Result<Arg<'a>> {
+    let Some(alpha) = alpha else { return Ok(operand.arg()) };
+    Ok(match operand.arg() {
+        Arg::Number(Scalar::I64(n)) if alpha.category() < 2 => Arg::Number(Scalar::I64(n * alpha.as_i64())),
+        Arg::Number(n) => Arg::Number(Scalar::F64(n.as_f64() * alpha.as_f64())),
+        Arg::Tensor(t) => {
+            *keep = Some(t.mul(alpha)?);
+            Arg::Tensor(keep.as_ref().expect("it was just put there"))
+        }
+    })
 }
 
 fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Result<Tensor> {
@@ -281,91 +222,6 @@ impl PyTensor {
         self.div(other, rounding_mode)
     }
 
-    fn __pow__(&self, other: &Bound<'_, PyAny>, modulo: Option<&Bound<'_, PyAny>>) -> Answer {
-        if modulo.is_some() {
-            return Err(PyTypeError::new_err("pow() with a modulus is not defined on tensors"));
-        }
-        operator(self, other, false, power)
-    }
-
-    fn __rpow__(&self, other: &Bound<'_, PyAny>, _modulo: Option<&Bound<'_, PyAny>>) -> Answer {
-        operator(self, other, true, power)
-    }
-
-    fn __ipow__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-        _modulo: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
-        augmented(slf, other, power)
-    }
-
-    fn __matmul__(&self, other: &Bound<'_, PyAny>) -> Answer {
-        let py = other.py();
-        mark(py);
-        match other.cast::<PyTensor>() {
-            Ok(t) => answer(py, self, self.held().matmul(&t.get().held())),
-            Err(_) => match Operand::from(other)? {
-                Some(Operand::Made(t)) => answer(py, self, self.held().matmul(&t)),
-                _ => Ok(py.NotImplemented()),
-            },
-        }
-    }
-
-    fn __rmatmul__(&self, other: &Bound<'_, PyAny>) -> Answer {
-        mark(other.py());
-        match Operand::from(other)? {
-            Some(Operand::Made(t)) => answer(other.py(), self, t.matmul(&self.held())),
-            _ => Ok(other.py().NotImplemented()),
-        }
-    }
-
-    fn __imatmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<()> {
-        mark(slf.py());
-        let new = slf.get().held().matmul(&other.get().held()).or_raise()?;
-        slf.get().held().write_result(&new).or_raise()
-    }
-
-    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Answer {
-        use pyo3::basic::CompareOp::*;
-        match op {
-            Eq => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Eq, a, b)),
-            Ne => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Ne, a, b)),
-            Lt => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Lt, a, b)),
-            Le => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Le, a, b)),
-            Gt => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Gt, a, b)),
-            Ge => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Ge, a, b)),
-        }
-    }
-
-    fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        if self.held().dtype() == gt_ir::DType::Bool {
-            return Err(PyRuntimeError::new_err(
-                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-            ));
-        }
-        self.run(py, |t| t.unary(UnaryKind::Neg))
-    }
-
-    fn __pos__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
-        slf.clone()
-    }
-
-    fn __abs__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        self.run(py, |t| t.unary(UnaryKind::Abs))
-    }
-
-    fn __invert__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        match self.held().dtype() {
-            gt_ir::DType::Bool => self.run(py, |t| t.unary(UnaryKind::LogicalNot)),
-            d if d.is_float() => Err(PyTypeError::new_err(format!(
-                "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not {}",
-                d.long_name()
-            ))),
-            _ => self.run(py, |t| t.unary(UnaryKind::BitwiseNot)),
-        }
-    }
-
     /// `self` limited from below and above.
     #[pyo3(signature = (min=None, max=None))]
     fn clamp(
@@ -430,44 +286,6 @@ impl PyTensor {
         value: f64,
     ) -> PyResult<PyTensor> {
         self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().held(), &tensor2.get().held(), value.into()))
-    }
-
-    /// The product of matrices, vectors or batches of them.
-    fn matmul(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.matmul(&other.get().held()))
-    }
-
-    /// The product of two matrices.
-    fn mm(&self, mat2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(mat2.py(), |t| t.mm(&mat2.get().held()))
-    }
-
-    /// The products of two batches of matrices.
-    fn bmm(&self, mat2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(mat2.py(), |t| t.bmm(&mat2.get().held()))
-    }
-
-    /// `beta * self + alpha * (mat1 @ mat2)`.
-    #[pyo3(signature = (mat1, mat2, *, beta=1.0, alpha=1.0))]
-    fn addmm(
-        &self,
-        py: Python<'_>,
-        mat1: &Bound<'_, PyTensor>,
-        mat2: &Bound<'_, PyTensor>,
-        beta: f64,
-        alpha: f64,
-    ) -> PyResult<PyTensor> {
-        self.run(py, |t| t.addmm(&mat1.get().held(), &mat2.get().held(), beta.into(), alpha.into()))
-    }
-
-    /// The sum of products of two vectors.
-    fn dot(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(other.py(), |t| t.dot(&other.get().held()))
-    }
-
-    /// All products of two vectors' elements.
-    fn outer(&self, vec2: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        self.run(vec2.py(), |t| t.outer(&vec2.get().held()))
     }
 
     /// Whether all elements are close. Waits.

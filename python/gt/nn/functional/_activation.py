@@ -332,14 +332,20 @@ def sigmoid(input: Tensor) -> Tensor:
     return Tensor.sigmoid(input)
 
 
-def _in_place(of: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form whose name ends in an underscore."""
+def _in_place(of: Callable[..., Tensor], *needed: float) -> Callable[..., Tensor]:
+    """The form whose name ends in an underscore; `needed` are arguments for its example."""
 
     def write(input: Tensor, *args: float, **kwargs: float) -> Tensor:
         return of(input, *args, inplace=True, **kwargs)
 
     write.__name__ = write.__qualname__ = of.__name__ + "_"
-    write.__doc__ = f"`{of.__name__}` in place."
+    arguments = "".join(f", {number}" for number in needed)
+    write.__doc__ = f"""`{of.__name__}` in place.
+
+    >>> x = gt.tensor([-1.0, 2.0])
+    >>> gt.nn.functional.{of.__name__}_(x{arguments}) is x
+    True
+    """
     return write
 
 
@@ -348,5 +354,5 @@ leaky_relu_ = _in_place(leaky_relu)
 elu_ = _in_place(elu)
 selu_ = _in_place(selu)
 celu_ = _in_place(celu)
-threshold_ = _in_place(threshold)
+threshold_ = _in_place(threshold, 0.0, 0.5)
 rrelu_ = _in_place(rrelu)

@@ -22,7 +22,11 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: parameters of all layers and directions, and the walk along the sequence."""
+    """What RNN, LSTM and GRU share: parameters of all layers and directions, and the walk along the sequence.
+
+    >>> isinstance(gt.nn.LSTM(3, 4), gt.nn.RNNBase)
+    True
+    """
 
     def __init__(
         self,
