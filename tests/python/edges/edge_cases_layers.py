@@ -18,4 +18,20 @@ r = T.nn.FractionalMaxPool2d(3, output_size=2, output_ratio=.5)
 r = T.nn.FractionalMaxPool2d(3, output_ratio=1.5)
 r = T.nn.functional.fractional_max_pool2d(T.ones(1, 1, 4, 4), 4, output_size=3)
 x = T.arange(49.).sin().view(1, 1, 7, 7).requires_grad_(); T.nn.functional.fractional_max_pool2d(x, 2, output_size=3, _random_samples=T.tensor([[[.3, .7]]])).sum().backward(); r = x.grad
+x = T.arange(12.).view(4, 1, 3).log_softmax(2).requires_grad_(); T.nn.functional.ctc_loss(x, T.tensor([[1, 2]]), [3], [2]).backward(); r = x.grad
+x = T.arange(12.).view(4, 1, 3).requires_grad_(); T.nn.functional.ctc_loss(x.log_softmax(2), T.tensor([[1, 2]]), [4], [2]).backward(); r = x.grad
+x = T.zeros(2, 1, 3).log_softmax(2).requires_grad_(); T.nn.functional.ctc_loss(x, T.tensor([[1, 2, 1]]), [2], [3], zero_infinity=True).backward(); r = x.grad
+r = T.nn.functional.gaussian_nll_loss(T.zeros(4, 3), T.ones(4, 3), T.tensor([[1., 2., 3.]])), T.nn.functional.gaussian_nll_loss(T.zeros(4, 3), T.ones(4, 3), T.ones(4, 1))
+r = T.nn.functional.gaussian_nll_loss(T.zeros(4, 3), T.ones(4, 3), T.ones(2, 3))
+r = T.nn.functional.interpolate(T.arange(16, dtype=T.uint8).view(1, 1, 4, 4) * 16, size=(2, 2), mode="bilinear")
+r = T.nn.functional.interpolate(T.arange(16).view(1, 1, 4, 4), size=(2, 2), mode="bilinear")
+r = T.nn.functional.multi_margin_loss(T.tensor(.5), T.tensor(0)), T.nn.functional.multilabel_margin_loss(T.tensor(.5), T.tensor(0))
+r = T.nn.functional.rrelu(T.ones(2), .3, .1)
+r = T.nn.BatchNorm1d(3, eps=0.)(T.ones(2, 3))
+r = T.nn.RNN(0, 3)
+r = T.nn.LSTM(3, 3, bias=1)
+r = T.nn.GRU(3, 3)(T.ones(2, 1, 3, dtype=T.float64))
+r = T.nn.RNNCell(3, 3)(T.ones(2, 3), T.ones(2, 1, 3))
+r = T.nn.Softmax(dim=1.)
+r = repr(T.nn.LazyConv2d(5, 3, padding=1)), repr(T.nn.LazyConvTranspose1d(5, 3, bias=False))
 """

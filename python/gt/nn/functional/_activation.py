@@ -277,6 +277,8 @@ def rrelu(
     tensor([-11.,   3.])
     """
     _floats_only("rrelu", input)
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     slope: Tensor | float = (lower + upper) / 2
     if training:
         slope = _core.rand(input.shape, dtype=input.dtype) * (upper - lower) + lower

@@ -59,6 +59,16 @@ def _log_likelihood(log_probs: Tensor, targets: Tensor, inputs: Tensor, counts: 
     return _core.cat([on_blank, on_label], 1).logsumexp(1)
 
 
+def _mass(log_probs: Tensor, inputs: Tensor) -> Tensor:
+    """Nothing in value, and in gradient the probabilities themselves.
+
+    The gradient is by convention that of scores before a log_softmax; what a log_softmax passes on is the same.
+    """
+    counted = _core.arange(log_probs.shape[0]).reshape(-1, 1) < inputs
+    mass = _core.where(counted, log_probs.exp().sum(2), 0.0).sum(0)
+    return mass - mass.detach()
+
+
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -97,6 +107,7 @@ def ctc_loss(
         )
     inputs = _core.checked(inputs, (inputs < 0) | (inputs > log_probs.shape[0]), "length")
     loss = -_log_likelihood(log_probs, targets.long(), inputs, counts, blank)
+    loss = loss + _mass(log_probs, inputs)
     loss = _core.where(loss > -_IMPOSSIBLE / 2, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":
         return (loss / counts.clamp(min=1)).mean()

@@ -167,6 +167,11 @@ def interpolate(
     if mode == "area":
         pools: Sequence[Any] = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
         return pools[rank - 1](input, sizes)  # type: ignore[no-any-return]
+    if not input.dtype.is_floating_point and not mode.startswith("nearest"):
+        if input.dtype != _core.uint8:
+            raise NotImplementedError(f"interpolate in mode {mode!r} is not implemented for {input.dtype}")
+        wide = interpolate(input.float(), sizes, None, mode, align_corners, None, antialias)
+        return wide.round().clamp(0, 255).to(_core.uint8)
     rounded: _Rounding = float if input.dtype == _core.float64 else _single
     out = input
     for i, (new, factor) in enumerate(zip(sizes, factors)):

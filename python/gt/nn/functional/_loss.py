@@ -237,7 +237,7 @@ def gaussian_nll_loss(
     if var.shape != input.shape:
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = var.unsqueeze(-1)
-        elif not (tuple(input.shape[:-1]) == tuple(var.shape[:-1]) and var.shape[-1] == 1):
+        elif not (len(input.shape) == len(var.shape) and all(v in (1, n) for n, v in zip(input.shape, var.shape))):
             raise ValueError(f"var is of incorrect size: {tuple(var.shape)} for an input of {tuple(input.shape)}")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")

@@ -182,8 +182,8 @@ def multi_margin_loss(
         raise ValueError(f"only p == 1 and p == 2 supported, got {p}")
     if weight is not None and weight.dim() != 1:
         raise ValueError(f"weight must be one-dimensional, got shape {tuple(weight.shape)}")
-    single = input.dim() == 1
-    scores, index = (input.unsqueeze(0), target.reshape(1)) if single else (input, target)
+    single = input.dim() <= 1
+    scores, index = (input.reshape(1, -1), target.reshape(1)) if single else (input, target)
     if scores.dim() != 2 or index.dim() != 1 or scores.shape[0] != index.shape[0]:
         raise RuntimeError(
             f"inconsistent target size: input shape {tuple(input.shape)}, target shape {tuple(target.shape)}"
@@ -216,8 +216,8 @@ def multilabel_margin_loss(
     reduction = legacy(reduction, size_average, reduce)
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {tuple(target.shape)} for input of size: {tuple(input.shape)}")
-    single = input.dim() == 1
-    scores, labels = (input.unsqueeze(0), target.unsqueeze(0)) if single else (input, target)
+    single = input.dim() <= 1
+    scores, labels = (input.reshape(1, -1), target.reshape(1, -1)) if single else (input, target)
     _check_classes(scores, input)
     classes = scores.shape[1]
     listed = (labels < 0).long().cumsum(1) == 0

@@ -55,6 +55,8 @@ def batch_norm(
     dtype = input.dtype
     x = input.float() if dtype in _HALVES else input
     if training:
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
         count = input.numel() // max(input.shape[1], 1)
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")

@@ -411,6 +411,8 @@ class Tanh(Module):
 class _AlongDim(Module):
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
+            raise TypeError(f"dim must be an int or None, got {type(dim)}")
         self.dim = dim
 
     def extra_repr(self) -> str:

@@ -123,6 +123,8 @@ class _LazyConv(_Lazy):
             if name not in ("bias", "dtype", "device"):
                 setattr(self, name, options[name])
         self.in_channels = 0
+        # As the ordinary layer shows itself, but for the size that is not known.
+        self._text = "0" + ordinary.extra_repr().removeprefix(str(out_channels))
         self._wait(options, ("weight", "bias") if bias else ("weight",), () if bias else ("bias",))
 
     def _size_of(self, input: Tensor) -> int:
@@ -133,6 +135,9 @@ class _LazyConv(_Lazy):
                 f"but got input of size: {list(input.shape)}"
             )
         return int(input.shape[-rank - 1])
+
+    def extra_repr(self) -> str:
+        return self._text
 
     def _size_of_weight(self, weight: Tensor) -> int:
         if self._becomes._transposed:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt.amp.mode import is_autocast_enabled
 from gt.nn import functional as F
 from gt.nn import init
 from gt.nn.modules._rnn_steps import STEPS
@@ -43,10 +44,15 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        for name, switch in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(switch, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(switch).__name__}")
         if not 0 <= dropout <= 1:
             raise ValueError(
                 f"dropout should be a number in range [0, 1] representing the probability of an element being zeroed, got {dropout}"
             )
+        if input_size <= 0:
+            raise ValueError(f"input_size must be greater than zero, got {input_size}")
         if hidden_size <= 0:
             raise ValueError(f"hidden_size must be greater than zero, got {hidden_size}")
         if num_layers <= 0:
@@ -112,6 +118,12 @@ class RNNBase(Module):
             raise TypeError(f"{type(self).__name__} takes a tensor or a PackedSequence, got {type(input).__name__}")
         if input.dim() not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+        weight = self.weight_ih_l0
+        if input.dtype != weight.dtype and not is_autocast_enabled():
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
+                f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+            )
         if input.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}: "

@@ -53,6 +53,8 @@ class _Cell(Module):
         shape = (*input.shape[:-1], self.hidden_size)
         full = [input.new_zeros(shape) if s is None else s for s in state]
         for s in full:
+            if s.dim() not in (1, 2):
+                raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {s.dim()}D instead")
             if tuple(s.shape) != shape:
                 raise RuntimeError(f"{name}: a hidden state of shape {tuple(s.shape)} was given, expected {shape}")
         now = F.linear(input, self.weight_ih, self.bias_ih)
