@@ -293,8 +293,12 @@ def test_gradients_keep_the_dtype(dtype):
     assert a.grad.dtype == dtype_of(dtype) and a.grad.tolist() == [[2, 2, 2], [2, 2, 2]]
 
 
-def test_in_place_matmul_operator():
+def test_augmented_matmul_binds_the_name_anew():
     a = gt.tensor(data(3, 3))
-    expected = array(a) @ array(a)
+    before, expected = a, array(a) @ array(a)
     a @= a
     check(a, expected)
+    check(before, data(3, 3))
+    a = gt.tensor([1.0, 2.0])
+    a @= gt.tensor([3.0, 4.0])
+    assert a.item() == 11

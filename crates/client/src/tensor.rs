@@ -12,7 +12,7 @@ use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Steps, TensorType};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::autograd::{Edge, GradSlot, Node, grad_enabled};
+use crate::autograd::{Edge, GradSlot, Node, enable_grad, grad_enabled, no_grad};
 use crate::error::{Error, Result};
 use crate::lane;
 use crate::session::{blocking, interrupted, session, wait_error};
@@ -208,13 +208,25 @@ impl Tensor {
         let (source, version) = self.0.cell.read();
         let (value, history) = match &view.base {
             // The base's history may have moved on with the cell: derive through it, so that gradients follow.
+            Some(base) if view.untracked => {
+                if grad_enabled() && self.is_left_behind() {
+                    return Err(Error::State(
+                        "A view was created in no_grad mode and its base or another view of its base has been modified \
+                         inplace since. Given that this use case is ambiguous and error-prone, it is forbidden. Create \
+                         the view in grad mode, or detach() it."
+                            .into(),
+                    ));
+                }
+                (no_grad(|| view.look(base)?.value())?, None)
+            }
+            // Whoever looks first may do so with tracking off; the view stays what it is.
             Some(base) => {
-                let fresh = view.look(base)?;
+                let fresh = enable_grad(|| view.look(base))?;
                 (fresh.value()?, Some(fresh.history()))
             }
             None => {
                 let whole = Tensor::from_value(source, History::None);
-                let fresh = crate::autograd::no_grad(|| view.look(&whole))?;
+                let fresh = no_grad(|| view.look(&whole))?;
                 (fresh.value()?, None)
             }
         };
@@ -229,6 +241,16 @@ impl Tensor {
         drop(state);
         drop((old, old_history));
         Ok(value)
+    }
+
+    /// Whether it is a view made with tracking off, and its cell has moved on under a base that gradients flow to: it
+    /// cannot be used with tracking on.
+    pub fn is_left_behind(&self) -> bool {
+        self.0.view.as_ref().is_some_and(|view| {
+            view.untracked
+                && view.base.as_ref().is_some_and(Tensor::requires_grad)
+                && self.0.state.lock().version != self.0.cell.version()
+        })
     }
 
     /// Another handle on the same cell, seen through `view`.

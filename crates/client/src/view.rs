@@ -29,8 +29,13 @@ pub(crate) struct Look {
 pub(crate) struct View {
     /// The last step from the cell's content to what is shown.
     last: Arc<Look>,
-    /// The tensor whose history the view follows; a detached alias has none.
+    /// The tensor whose history the view follows; a detached alias has none. A view that is a leaf by itself is the base
+    /// of its own views.
     pub base: Option<Tensor>,
+    /// How many of the steps lead from the cell to the base.
+    to_base: usize,
+    /// Made with tracking off: it does not follow a base that gradients flow to.
+    pub untracked: bool,
     /// Element strides inside the cell.
     pub strides: Steps,
     /// Elements before the first one.
@@ -38,15 +43,21 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The steps in the order they are taken.
+    /// The steps in the order they are taken, from the base or, without one, from the cell.
     #[track_caller]
     fn steps(&self) -> Vec<&Look> {
         let mut steps: Vec<&Look> = std::iter::successors(Some(&*self.last), |s| s.before.as_deref()).collect();
         steps.reverse();
+        steps.drain(..self.to_base);
         steps
     }
 
-    /// Shows `whole` through the steps; tracked if gradients flow.
+    /// The same view as an alias that follows nothing.
+    fn without_base(&self) -> View {
+        View { base: None, to_base: 0, ..self.clone() }
+    }
+
+    /// Shows `whole`, the base or the cell's content, through the steps; tracked if gradients flow.
     #[track_caller]
     pub fn look(&self, whole: &Tensor) -> Result<Tensor> {
         let mut shown = whole.clone();
@@ -117,14 +128,20 @@ impl Tensor {
         } else {
             History::None
         };
-        let (before, base) = match &self.0.view {
+        let (before, base, to_base) = match &self.0.view {
+            // What lies below a leaf has no part in its history.
+            Some(view) if matches!(self.history(), History::Leaf(_)) => {
+                let steps = std::iter::successors(Some(&*view.last), |s| s.before.as_deref()).count();
+                (Some(view.last.clone()), Some(self.clone()), steps)
+            }
             // A detached alias has no base, and neither have the views of it: they follow its own history.
-            Some(view) => (Some(view.last.clone()), view.base.clone()),
-            None => (None, Some(self.clone())),
+            Some(view) => (Some(view.last.clone()), view.base.clone(), view.to_base),
+            None => (None, Some(self.clone()), 0),
         };
+        let untracked = !grad_enabled() || self.0.view.as_ref().is_some_and(|view| view.untracked);
         let repeats = matches!(op, Op::Broadcast(_)) || before.as_ref().is_some_and(|b| b.repeats);
         let last = Arc::new(Look { op, starts: starts.into(), from: self.0.ty, before, repeats });
-        Ok(self.with_view(ty, Some(Box::new(View { last, base, strides, offset })), value, history))
+        Ok(self.with_view(ty, Some(Box::new(View { last, base, to_base, untracked, strides, offset })), value, history))
     }
 
     /// An alias without history.
@@ -133,7 +150,7 @@ impl Tensor {
         let state = self.0.state.lock();
         let (value, version) = (state.value.clone(), state.version);
         drop(state);
-        let view = self.0.view.as_ref().map(|v| Box::new(View { base: None, ..(**v).clone() }));
+        let view = self.0.view.as_ref().map(|v| Box::new(v.without_base()));
         let alias = self.with_view(self.0.ty, view, value, History::None);
         alias.0.state.lock().version = version;
         alias
@@ -273,13 +290,23 @@ impl Tensor {
                 "a leaf Variable that requires grad is being used in an in-place operation.".into(),
             ));
         }
-        if let Some(base) = self.base()
-            && base.is_leaf()
+        let Some(view) = &self.0.view else { return Ok(()) };
+        if let Some(base) = &view.base
             && base.requires_grad()
         {
-            return Err(Error::State(
-                "a view of a leaf Variable that requires grad is being used in an in-place operation.".into(),
-            ));
+            if base.is_leaf() {
+                return Err(Error::State(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation.".into(),
+                ));
+            }
+            if view.untracked {
+                return Err(Error::State(
+                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that \
+                     this use case is ambiguous and error-prone, it is forbidden. Create the view in grad mode, or modify \
+                     it with grad mode disabled."
+                        .into(),
+                ));
+            }
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use gt_client::autograd::{
 };
 use gt_client::{Error, Tensor};
 use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 
@@ -168,6 +169,9 @@ pub fn backward_into(
     } else {
         args::tensors(inputs)?
     };
+    if inputs.is_empty() {
+        return Err(PyRuntimeError::new_err("`inputs` argument to `backward()` cannot be empty."));
+    }
     mark(py);
     let found = autograd::grad(&roots, &grads, &inputs, options, true).or_raise()?;
     for (t, g) in inputs.iter().zip(found) {

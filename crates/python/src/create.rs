@@ -1,14 +1,13 @@
 //! Making tensors from data and by rule. Random ones: `random.rs`; those like another: `tensor/new.rs`.
 
-use gt_client::ops::default_dtype;
+use gt_client::ops::{check_fits, default_dtype, dtype_of_number};
 use gt_client::{Scalar, Tensor, signal};
-use gt_ir::DType;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::args::{self, ints, number};
-use crate::data::{check_range, from_any};
+use crate::data::from_any;
 use crate::device;
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -197,7 +196,7 @@ fn full(
     }
     let shape = args::shape(&args::int_or_ints(size)?)?;
     let (value, dt) = (fill(fill_value)?, args::dtype(dtype)?);
-    check_range(value, dt.unwrap_or(DType::I64))?;
+    check_fits(value, dt.unwrap_or_else(|| dtype_of_number(value))).or_raise()?;
     finish(|| Tensor::full(&shape, value, dt), requires_grad, device::optional(device)?)
 }
 
@@ -219,7 +218,7 @@ fn full_like(
     mark(input.py());
     let (this, value) = (input.get(), fill(fill_value)?);
     let dt = args::dtype(dtype)?.unwrap_or(this.held().dtype());
-    check_range(value, dt)?;
+    check_fits(value, dt).or_raise()?;
     let dev = if device.is_none() { this.device() } else { device::optional(device)? };
     finish(|| Tensor::full(this.held().shape(), value, Some(dt)), requires_grad, dev)
 }

@@ -1,6 +1,6 @@
 //! Numbers from Python: nested lists, arrays and buffers, each by one copy.
 
-use gt_client::ops::default_dtype;
+use gt_client::ops::{check_fits, default_dtype};
 use gt_client::{Scalar, Tensor, put_scalar};
 use gt_ir::{DType, Shape, TensorType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
@@ -242,16 +242,7 @@ fn plain_integers(list: &Bound<'_, PyList>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Refuses an integer that a dtype cannot hold. As in PyTorch a negative one may stand for the upper half of uint8.
-pub fn check_range(value: Scalar, dtype: DType) -> PyResult<()> {
-    let range = match dtype {
-        DType::U8 => -255..=255,
-        DType::I8 => i8::MIN as i64..=i8::MAX as i64,
-        DType::I32 => i32::MIN as i64..=i32::MAX as i64,
-        DType::Bool | DType::I64 | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => return Ok(()),
-    };
-    if range.contains(&value.as_i64()) {
-        return Ok(());
-    }
-    Err(PyRuntimeError::new_err(format!("value cannot be converted to type {} without overflow", dtype.long_name())))
+/// Refuses a number that an integer dtype cannot hold; floats take any number as infinity at worst.
+fn check_range(value: Scalar, dtype: DType) -> PyResult<()> {
+    if dtype.is_float() { Ok(()) } else { check_fits(value, dtype).or_raise() }
 }

@@ -4,7 +4,7 @@ use gt_client::Index;
 use gt_ir::DType;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PyRange, PySlice, PyString, PyTuple};
 
 use crate::tensor::PyTensor;
 
@@ -69,7 +69,11 @@ fn entry(value: &Bound<'_, PyAny>) -> PyResult<Index> {
     if value.is_exact_instance_of::<PyBool>() {
         return Ok(Index::Bool(value.extract()?));
     }
-    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() || value.hasattr("__array_interface__")? {
+    if value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyRange>()
+        || value.hasattr("__array_interface__")?
+    {
         let t = crate::data::from_any(value, None)?;
         // An empty list has no dtype of its own; as an index it is integers.
         let t = if t.numel() == 0 && t.dtype() == DType::F32 {

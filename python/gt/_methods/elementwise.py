@@ -31,6 +31,19 @@ def truth(value: Any) -> Any:
     return value if value.dtype == _core.bool else value != 0
 
 
+def promoted(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Both tensors in the dtype they have together."""
+    dtype = _core.result_type(input, other)
+    return input.to(dtype), other.to(dtype)
+
+
+def _promoted_floats(name: str, input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    input, other = promoted(input, other)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"{name} is not implemented for {input.dtype}")
+    return input, other
+
+
 def as_float(input: Tensor) -> Tensor:
     """Floats as they are, all else as the default dtype."""
     return input if input.dtype.is_floating_point else input.to(_core.get_default_dtype())
@@ -80,6 +93,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.logaddexp(gt.tensor([1000.0]), gt.tensor([1000.0]))
     tensor([1000.6932])
     """
+    input, other = _promoted_floats("logaddexp", input, other)
     return input.maximum(other) + _gap(input, other).exp().log1p()
 
 
@@ -91,6 +105,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.logaddexp2(gt.tensor([3.0]), gt.tensor([3.0]))
     tensor([4.])
     """
+    input, other = _promoted_floats("logaddexp2", input, other)
     return input.maximum(other) + _gap(input, other).exp2().log1p() / math.log(2)
 
 
@@ -102,9 +117,12 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.hypot(gt.tensor([3.0]), gt.tensor([4.0]))
     tensor([5.])
     """
+    input, other = _promoted_floats("hypot", input, other)
     scale = input.detach().abs().maximum(other.detach().abs())
     scale = _core.where((scale == 0) | scale.isinf(), 1.0, scale)
-    return ((input / scale).square() + (other / scale).square()).sqrt() * scale
+    length = ((input / scale).square() + (other / scale).square()).sqrt() * scale
+    # An infinite leg is longer than any number, also than one that is not known.
+    return _core.where(input.isinf() | other.isinf(), math.inf, length)
 
 
 @method
@@ -142,6 +160,8 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     >>> gt.heaviside(gt.tensor([-1.0, 0.0, 2.0]), gt.tensor(0.5))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if input.dtype != values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return _core.where(input == 0, values, (input > 0).to(input.dtype))
 
 
@@ -152,6 +172,8 @@ def frac(input: Tensor) -> Tensor:
     >>> gt.frac(gt.tensor([1.25, -2.5]))
     tensor([ 0.2500, -0.5000])
     """
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"frac is not implemented for {input.dtype}")
     return input - input.trunc()
 
 
@@ -182,10 +204,13 @@ def sinc(input: Tensor) -> Tensor:
     >>> gt.sinc(gt.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    angle = as_float(input) * math.pi
+    input = as_float(input)
+    # A rounded π would leave its mark on the zeros of the sine.
+    wide = input.float() if input.dtype.itemsize < 4 else input
+    angle = wide * math.pi
     zero = angle == 0
     angle = _core.where(zero, 1.0, angle)
-    return _core.where(zero, 1.0, angle.sin() / angle)
+    return _core.where(zero, 1.0, angle.sin() / angle).to(input.dtype)
 
 
 @method
@@ -229,9 +254,10 @@ def xlogy(input: Tensor, other: Any) -> Tensor:
     >>> gt.xlogy(gt.tensor([0.0, 2.0]), gt.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
-    other = as_float(as_operand(other, input))
+    input, other = promoted(input, as_operand(other, input))
+    input, other = as_float(input), as_float(other)
     senseless = (input == 0) & ((other <= 0) | other.isinf())
-    return as_float(input) * _core.where(senseless, 1.0, other).log()
+    return input * _core.where(senseless, 1.0, other).log()
 
 
 @method
@@ -264,7 +290,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.ldexp(gt.tensor([1.0]), gt.tensor([3]))
     tensor([8.])
     """
-    return input * as_float(other).exp2()
+    dtype = _core.result_type(input, other)
+    factor = other.to(dtype) if dtype.is_floating_point else as_float(other)
+    return input * factor.exp2()
 
 
 @method
@@ -276,7 +304,8 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """
     input = as_float(input)
     if eps is not None:
-        input = input.clamp(eps, 1 - eps)
+        below, above = input < eps, input > 1 - eps
+        input = _core.where(below, eps, _core.where(above, 1 - eps, input))
     return input.log() - (-input).log1p()
 
 
@@ -318,6 +347,9 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.gcd(gt.tensor([12, 7]), gt.tensor([18, 0]))
     tensor([6, 7])
     """
+    input, other = promoted(input, other)
+    if input.dtype.is_floating_point or input.dtype == _core.bool:
+        raise RuntimeError(f"gcd is not implemented for {input.dtype}")
     a, b = input.abs() + 0 * other, other.abs() + 0 * input
     while bool((b != 0).any()):
         divisor = _core.where(b == 0, 1, b)
@@ -333,6 +365,7 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.lcm(gt.tensor([4]), gt.tensor([6]))
     tensor([12])
     """
+    input, other = promoted(input, other)
     divisor = gcd(input, other)
     return (input // _core.where(divisor == 0, 1, divisor) * other).abs()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt._methods._dimension import check_dim
 from gt._methods._registry import in_place, method, method_only
 from gt._methods.elementwise import truth
 
@@ -21,7 +22,9 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     >>> gt.take(gt.tensor([[1, 2], [3, 4]]), gt.tensor([0, 3]))
     tensor([1, 4])
     """
-    return input.reshape(-1)[index.long()]
+    if index.dtype != _core.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
+    return input.reshape(-1)[index]
 
 
 @method_only
@@ -43,6 +46,12 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     >>> gt.masked_scatter(gt.zeros(3), gt.tensor([True, False, True]), gt.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
+    if mask.dtype != _core.bool:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}"
+        )
     shape = _core.zeros((), dtype=_core.bool).expand(input.shape) | mask
     input = input.expand(shape.shape)
     order = shape.reshape(-1).long().cumsum(0) - 1
@@ -58,6 +67,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     tensor([1., 0., 1.])
     """
     made = input.clone()
+    check_dim(dim, input.dim())
+    if index.dtype != _core.int64:
+        raise IndexError(f"index_fill_(): Expected dtype int64 for index, got {index.dtype}")
+    if index.dim() > 1:
+        raise RuntimeError(f"Index has to be a vector/scalar, got shape {tuple(index.shape)}")
     if made.dim() == 0:
         return made.fill_(value)
     if isinstance(value, Tensor) and value.dim() > 0:
@@ -168,6 +182,16 @@ def scatter_reduce(
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    check_dim(dim, input.dim())
+    if index.dtype not in (_core.int64, _core.int32):
+        raise RuntimeError(f"scatter(): Expected dtype int32/int64 for index, got {index.dtype}")
+    if index.numel() == 0:
+        return input.clone()
+    if max(index.dim(), 1) != max(input.dim(), 1):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as self tensor, got shapes {tuple(index.shape)} and "
+            f"{tuple(input.shape)}"
+        )
     if input.dim() == 0:
         return scatter_reduce(
             input.reshape(1), 0, index.reshape(1), src.reshape(1), reduce, include_self=include_self
@@ -190,6 +214,7 @@ def scatter_reduce(
         index = _core.checked(index, (index < 0) | (index >= input.shape[dim]), "position")
         moved = (kept.movedim(dim, -1), index.movedim(dim, -1), src.movedim(dim, -1))
         made = _reduced_candidates(*moved, reduce, include_self).movedim(-1, dim)
+    made = made.to(input.dtype)
     if tuple(made.shape) == tuple(input.shape):
         return made
     out = input.clone()

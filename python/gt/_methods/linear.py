@@ -9,6 +9,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt._methods._dimension import check_dim
 from gt._methods._registry import function, in_place, method
 
 
@@ -111,7 +112,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     >>> gt.addbmm(gt.zeros(1, 1), gt.ones(3, 1, 2), gt.ones(3, 2, 1))
     tensor([[6.]])
     """
-    return _blend(input, batch1.bmm(batch2).sum(0), beta, alpha)
+    return _blend(input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 
 @function
@@ -157,9 +158,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     for d, e in zip(left, right):
         # One element is shared by all of the other side.
         if a.shape[d] == 1 != b.shape[e]:
-            b = b.sum(e, keepdim=True)
+            b = b.sum(e, keepdim=True, dtype=b.dtype)
         elif b.shape[e] == 1 != a.shape[d]:
-            a = a.sum(d, keepdim=True)
+            a = a.sum(d, keepdim=True, dtype=a.dtype)
         _needs(a.shape[d] == b.shape[e], f"tensordot() contracted dimensions {d} and {e} need to match", a, b)
     free_a = [d for d in range(a.dim()) if d not in left]
     free_b = [d for d in range(b.dim()) if d not in right]
@@ -220,6 +221,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
             [0, 2]])
     """
     rank = input.dim() + 1
+    check_dim(dim1, rank)
+    check_dim(dim2, rank)
     if dim1 % rank == dim2 % rank:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     size = input.shape[-1] + abs(offset)
@@ -229,7 +232,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     start = max(-offset, 0)
     spread = _core.cat([input.new_zeros(*input.shape[:-1], start), input], -1)
     spread = _core.cat([spread, input.new_zeros(*input.shape[:-1], size - spread.shape[-1])], -1)
-    made = _core.where(columns - rows == offset, spread.unsqueeze(-1), 0)
+    made = _core.where(columns - rows == offset, spread.unsqueeze(-1), spread.new_zeros(()))
     return made.movedim((-2, -1), (dim1, dim2))
 
 

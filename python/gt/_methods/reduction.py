@@ -12,6 +12,8 @@ from typing import Any, overload
 
 from gt import _core, return_types
 from gt._core import Tensor
+from gt._limits import iinfo
+from gt._methods._dimension import is_single
 from gt._methods._registry import in_place, method
 from gt._methods.elementwise import as_float, as_operand, truth
 
@@ -80,6 +82,8 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     >>> gt.nanmean(gt.tensor([1.0, gt.nan, 2.0]))
     tensor(1.5000)
     """
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
     total = nansum(input, dim, keepdim, dtype=dtype)
     return total / (~input.isnan()).sum(dim, keepdim=keepdim).to(total.dtype)
 
@@ -151,10 +155,16 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, skip_nan: bool) -> tu
     if dim is None:
         flat = input.reshape(-1)
         if flat.shape[0] == 0:
-            empty = _core.full((), math.nan, dtype=input.dtype)
+            floating = input.dtype.is_floating_point
+            empty = _core.full((), math.nan if floating else iinfo(input.dtype).min, dtype=input.dtype)
             return empty, empty
-        return _picked(flat, _median_index(flat, 0, skip_nan), 0, False)
-    if input.dim() == 0:
+        value, index = _picked(flat.detach(), _median_index(flat, 0, skip_nan), 0, False)
+        # All elements that are the median share its gradient.
+        same = (flat.detach() == value).to(value.dtype) if flat.requires_grad else None
+        return value if same is None else value + (
+            (flat - flat.detach()) * (same / same.sum().clamp(min=1))
+        ).sum(), index
+    if is_single(input, dim):
         return input.clone(), _core.zeros((), dtype=_core.int64)
     return _picked(input, _median_index(input, dim, skip_nan), dim, keepdim)
 
@@ -196,7 +206,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.va
     >>> gt.mode(gt.tensor([1, 2, 2, 3])).values
     tensor(2)
     """
-    if input.dim() == 0:
+    if is_single(input, dim):
         return return_types.mode(input.clone(), _core.zeros((), dtype=_core.int64))
     order = _sorted_index(input, dim)
     ranked = input.detach().gather(dim, order)

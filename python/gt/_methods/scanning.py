@@ -10,8 +10,9 @@ from typing import Any
 
 from gt import _core, return_types
 from gt._core import Tensor
+from gt._methods._dimension import is_single
 from gt._methods._registry import function, in_place, method
-from gt._methods.elementwise import as_float, logaddexp
+from gt._methods.elementwise import logaddexp
 
 
 def _doubling(input: Tensor, dim: int, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -27,7 +28,7 @@ def _doubling(input: Tensor, dim: int, join: Callable[[Tensor, Tensor], Tensor])
 
 
 def _running_extreme(input: Tensor, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
-    if input.dim() == 0:
+    if is_single(input, dim):
         return input.clone(), _core.zeros((), dtype=_core.int64)
     source = input.detach()
     shape = [1] * input.dim()
@@ -73,8 +74,9 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     >>> gt.logcumsumexp(gt.tensor([1000.0, 1000.0]), 0)
     tensor([1000.0000, 1000.6932])
     """
-    input = as_float(input)
-    return input.clone() if input.dim() == 0 else _doubling(input, dim, logaddexp)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"logcumsumexp is not implemented for {input.dtype}")
+    return input.clone() if is_single(input, dim) else _doubling(input, dim, logaddexp)
 
 
 @method

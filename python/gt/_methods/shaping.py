@@ -137,6 +137,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     (tensor([1]), tensor([1]))
     """
     found = []
+    indices = indices.long()
     for size in reversed([shape] if isinstance(shape, int) else list(shape)):
         found.append(indices % size)
         indices = indices // size

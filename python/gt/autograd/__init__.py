@@ -98,6 +98,8 @@ def backward(
         _core.backward(roots, gradients, retain, create_graph)
         return
     targets = _as_list(inputs, "inputs of backward")
+    if not targets:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     found = _core.autograd_grad(roots, gradients, targets, retain, create_graph, True)
     for target, gradient in zip(targets, found):
         if gradient is None:

@@ -7,11 +7,13 @@ import edge_cases_handles
 import edge_cases_layers
 import edge_cases_linear
 import edge_cases_mixed
+import edge_cases_numbers
 import edge_cases_optimizers
 import edge_cases_samples
 import edge_cases_shapes
 import edge_cases_tensors
 import edge_cases_training
+import edge_cases_views
 
 FAMILIES = [
     edge_cases_autograd,
@@ -21,11 +23,13 @@ FAMILIES = [
     edge_cases_layers,
     edge_cases_linear,
     edge_cases_mixed,
+    edge_cases_numbers,
     edge_cases_optimizers,
     edge_cases_samples,
     edge_cases_shapes,
     edge_cases_tensors,
     edge_cases_training,
+    edge_cases_views,
 ]
 
 

@@ -4,7 +4,7 @@ use gt_ir::ops::{Binary, Compare, Complaint, Select, Side};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar};
 
-use super::{default_dtype, result_type};
+use super::{check_fits, default_dtype, result_type};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -249,6 +249,7 @@ impl Tensor {
             match arg {
                 Arg::Tensor(t) => tensors.push(t.to_dtype(dtype)?),
                 Arg::Number(n) => {
+                    check_fits(n, dtype)?;
                     scalars.push(n);
                     *flag = true;
                 }
@@ -284,8 +285,11 @@ impl Tensor {
         match limit {
             Arg::Number(n) => {
                 let x = self.to_dtype(result_type(&[self.into(), limit]))?;
+                let Some(n) = limit_within(x.dtype(), n, kind == BinaryKind::Max)? else {
+                    return Ok(x);
+                };
                 if !x.requires_grad() {
-                    return Tensor::binary(kind, &x, limit);
+                    return Tensor::binary(kind, &x, n);
                 }
                 let out = Tensor::compare(outside, &x, n)?;
                 Tensor::select_by(&out, n, &x)
@@ -293,6 +297,33 @@ impl Tensor {
             Arg::Tensor(_) => Tensor::binary(kind, self, limit),
         }
     }
+}
+
+/// The limit of one side of a clamp, or nothing where every number of the dtype is within it. A limit that no number of
+/// the dtype is within cannot be kept.
+fn limit_within(dtype: DType, limit: Scalar, below: bool) -> Result<Option<Scalar>> {
+    let range = match dtype {
+        DType::U8 => 0..=u8::MAX as i64,
+        DType::I8 => i8::MIN as i64..=i8::MAX as i64,
+        DType::I32 => i32::MIN as i64..=i32::MAX as i64,
+        DType::Bool | DType::I64 => return Ok(Some(limit)),
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+            check_fits(limit, dtype)?;
+            return Ok(Some(limit));
+        }
+    };
+    let whole = limit.as_i64();
+    if range.contains(&whole) {
+        return Ok(Some(limit));
+    }
+    if (whole < *range.start()) == below {
+        return Ok(None);
+    }
+    Err(Error::State(format!(
+        "Clamp {} value {whole} is outside the representable range of {}",
+        if below { "min" } else { "max" },
+        dtype.long_name()
+    )))
 }
 
 macro_rules! operators {

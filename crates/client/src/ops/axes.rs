@@ -32,15 +32,13 @@ pub fn axis_set(dims: &[i64], rank: usize) -> Result<AxisSet> {
     let mut set = AxisSet::default();
     for &d in dims {
         let a = axis(d, rank)?;
-        if rank == 0 {
-            continue;
-        }
         if set.contains(a) {
             return Err(OpError::argument(format!("dim {a} appears multiple times in the list of dims")).into());
         }
         set.0 |= 1 << a;
     }
-    Ok(set)
+    // A 0-d tensor takes an axis and has none.
+    Ok(if rank == 0 { AxisSet::default() } else { set })
 }
 
 /// A shape as users write it: one extent may be -1.

@@ -4,11 +4,11 @@
 //! index are joined into one and read by `take`. A bool tensor is turned into positions, which waits for their number;
 //! writing through a mask does not wait.
 
-use gt_ir::ops::{Put, PutMode, Take};
-use gt_ir::rows::CompareKind;
+use gt_ir::ops::{Complaint, Put, PutMode, Take};
+use gt_ir::rows::{BinaryKind, CompareKind};
 use gt_ir::{AxisSet, DType, OpError, Shape, Steps, TensorType};
 
-use super::Arg;
+use super::{Arg, check_fits};
 use crate::autograd::no_grad;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -32,9 +32,17 @@ pub enum Index {
 }
 
 /// A tensor that picks along one axis of the view.
+#[derive(Clone)]
 struct Pick {
     axis: usize,
     index: Tensor,
+}
+
+impl Pick {
+    /// Whether it picks by one number, which need not be known yet.
+    fn is_single(&self) -> bool {
+        self.index.rank() == 0
+    }
 }
 
 /// First position, length and step of a Python slice.
@@ -242,6 +250,29 @@ impl Tensor {
         Ok((moved.reshape(&dims)?, at, linear, perm))
     }
 
+    /// Picks by a single number beside picks by lists: they select like numbers, before the others, and so do not count
+    /// where it matters whether the lists stand side by side.
+    #[track_caller]
+    fn singles_first(self, picks: Vec<Pick>) -> Result<(Tensor, Vec<Pick>)> {
+        let singles = picks.iter().filter(|pick| pick.is_single()).count();
+        if singles == 0 || singles == picks.len() {
+            return Ok((self, picks));
+        }
+        let mut view = self;
+        let mut rest = Vec::with_capacity(picks.len() - singles);
+        let mut gone = 0;
+        for Pick { axis, index } in picks {
+            let pick = Pick { axis: axis - gone, index };
+            if pick.is_single() {
+                view = Tensor::apply1(Take { axis: pick.axis as u8, wrap: true }, &[&view, &pick.index], &[])?;
+                gone += 1;
+            } else {
+                rest.push(pick);
+            }
+        }
+        Ok((view, rest))
+    }
+
     /// `x[index]`.
     #[track_caller]
     pub fn index(&self, index: &[Index]) -> Result<Tensor> {
@@ -272,6 +303,7 @@ impl Tensor {
         if picks.is_empty() {
             return Ok(view);
         }
+        let (view, picks) = view.singles_first(picks)?;
         let picks = no_grad(|| Tensor::resolve(picks))?;
         let (flat, at, linear, _) = Tensor::joined(&view, &picks)?;
         Tensor::apply1(Take { axis: at as u8, wrap: true }, &[&flat, &linear], &[])
@@ -282,16 +314,44 @@ impl Tensor {
     pub fn set_index<'a>(&'a self, index: &[Index], value: impl Into<Arg<'a>>) -> Result<()> {
         let (view, picks) = self.basic(index)?;
         let value = match value.into() {
-            Arg::Tensor(t) => t.to_dtype(self.dtype())?,
+            Arg::Tensor(t) => {
+                // Slices take any dtype, and so do single elements and a mask that is filled with one number.
+                let filled = matches!(&picks[..], [only] if only.index.dtype() == DType::Bool) && t.numel() == 1;
+                if t.dtype() != self.dtype() && !filled && picks.iter().any(|pick| pick.index.rank() > 0) {
+                    return Err(OpError::dtype(format!(
+                        "Index put requires the source and destination dtypes match, got {} for the destination and {} \
+                         for the source.",
+                        self.dtype().long_name(),
+                        t.dtype().long_name()
+                    ))
+                    .into());
+                }
+                t.to_dtype(self.dtype())?
+            }
             Arg::Number(n) if picks.is_empty() => return view.fill_(n),
-            Arg::Number(n) => Tensor::full(&[], n, Some(self.dtype()))?,
+            Arg::Number(n) => {
+                check_fits(n, self.dtype())?;
+                Tensor::full(&[], n, Some(self.dtype()))?
+            }
         };
+        view.set_picked(picks, &value)
+    }
+
+    #[track_caller]
+    fn set_picked(&self, picks: Vec<Pick>, value: &Tensor) -> Result<()> {
         match &picks[..] {
-            [] => view.assign(&value.expand_for_write(view.shape())?),
-            [only] if only.index.dtype() == DType::Bool => view.set_masked(only, &value),
+            [] => self.assign(&value.expand_for_write(self.shape())?),
+            [only] if only.index.dtype() == DType::Bool => self.set_masked(only, value),
             _ => {
+                let singles: Vec<Pick> = picks.iter().filter(|pick| pick.is_single()).cloned().collect();
+                if !singles.is_empty() && singles.len() < picks.len() {
+                    // A copy of what the numbers select is written to, and put back as a whole.
+                    let (part, rest) = self.clone().singles_first(picks)?;
+                    part.set_picked(rest, value)?;
+                    return self.set_picked(singles, &part);
+                }
                 let picks = no_grad(|| Tensor::resolve(picks))?;
-                view.put_at(&picks, &value, PutMode::Set)
+                self.put_at(&picks, value, PutMode::Set)
             }
         }
     }
@@ -362,10 +422,16 @@ impl Tensor {
                 let running = mask.reshape(&[-1])?.scan(gt_ir::ops::ScanKind::Sum, 0, None)?.sub(1 - spare)?;
                 let unused = Tensor::compare(CompareKind::Lt, &running, 0i64)?;
                 let flat_mask = mask.reshape(&[-1])?;
+                // Elements beyond the last row read that one: what is wrong then is said by the check.
+                let last = (padded.shape()[axis_of_value] - 1) as i64;
                 let index = Tensor::select_by(&unused, 0i64, &running)?;
+                let index = Tensor::binary(BinaryKind::Min, &index, last)?;
                 // Rows are read for true elements only; false ones read row 0.
-                Tensor::select_by(&flat_mask, &index, 0i64)?
-                    .reshape(&mask.shape().iter().map(|&d| d as i64).collect::<Vec<_>>())
+                let index = Tensor::select_by(&flat_mask, &index, 0i64)?
+                    .reshape(&mask.shape().iter().map(|&d| d as i64).collect::<Vec<_>>())?;
+                let taken = mask.sum(&[], false, None)?;
+                let rows = value.shape()[axis_of_value] as i64;
+                index.checked(&Tensor::compare(CompareKind::Ne, &taken, rows)?, Complaint::Rows)
             })?;
             let rows = Tensor::apply1(Take { axis: axis_of_value as u8, wrap: false }, &[&padded, &order], &[])?;
             Tensor::select_by(&spread, &rows, self)?

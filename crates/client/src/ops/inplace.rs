@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gt_ir::OpError;
 use gt_ir::rows::{BinaryKind, UnaryKind};
 
-use super::Arg;
+use super::{Arg, check_fits};
 use crate::error::{Error, Result};
 use crate::tensor::{History, Tensor};
 
@@ -96,7 +96,10 @@ impl Tensor {
     #[track_caller]
     pub fn fill_<'a>(&'a self, value: impl Into<Arg<'a>>) -> Result<()> {
         let new = match value.into() {
-            Arg::Number(n) => Tensor::full(self.shape(), n, Some(self.dtype()))?,
+            Arg::Number(n) => {
+                check_fits(n, self.dtype())?;
+                Tensor::full(self.shape(), n, Some(self.dtype()))?
+            }
             Arg::Tensor(t) if t.rank() == 0 => t.to_dtype(self.dtype())?.expand_for_write(self.shape())?,
             Arg::Tensor(t) => {
                 return Err(Error::State(format!(

@@ -26,5 +26,5 @@ pub use arith::Arg;
 pub use axes::{axis, axis_set};
 pub use index::Index;
 pub use nn::Step;
-pub use promote::{default_dtype, dtype_of_number, result_type, set_default_dtype};
+pub use promote::{check_fits, default_dtype, dtype_of_number, result_type, set_default_dtype};
 pub use sort::Unique;

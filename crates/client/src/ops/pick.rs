@@ -3,7 +3,7 @@
 use gt_ir::ops::{Gather, Put, PutMode, Scatter, Take};
 use gt_ir::{DType, OpError};
 
-use super::{Arg, axis};
+use super::{Arg, axis, check_fits};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -45,7 +45,10 @@ impl Tensor {
         let a = axis(dim, self.rank())?;
         let src = match src.into() {
             Arg::Tensor(t) => t.clone(),
-            Arg::Number(n) => Tensor::full(index.shape(), n, Some(self.dtype()))?,
+            Arg::Number(n) => {
+                check_fits(n, self.dtype())?;
+                Tensor::full(index.shape(), n, Some(self.dtype()))?
+            }
         };
         if self.rank() == 0 {
             let out = self.at_least_1d()?.scatter(0, &index.at_least_1d()?, &src.at_least_1d()?, mode)?;
@@ -88,10 +91,24 @@ impl Tensor {
         if index.rank() > 1 {
             return Err(OpError::index("index_add_(): Index is supposed to be a vector").into());
         }
+        if !matches!(index.dtype(), DType::I64 | DType::I32) {
+            return Err(Error::State(format!(
+                "index_add_(): Expected dtype int32/int64 for index but got: {}",
+                index.dtype().long_name()
+            )));
+        }
         let index = index.to_dtype(DType::I64)?.at_least_1d()?;
         let mut wanted = *self.at_least_1d()?.shape();
         wanted[a] = index.numel();
-        let src = src.to_dtype(self.dtype())?;
+        if src.dtype() != self.dtype() {
+            return Err(OpError::dtype(format!(
+                "{}: self ({}) and source ({}) must have the same scalar type",
+                if mode == PutMode::Add { "index_add_()" } else { "index_copy_()" },
+                self.dtype().long_name(),
+                src.dtype().long_name()
+            ))
+            .into());
+        }
         if src.numel() != wanted.numel() || src.rank() != self.rank() && self.rank() > 0 {
             return Err(Error::State(format!(
                 "index_add_(): Number of indices ({}) should be equal to source.size(dim), and source of shape {} must fit {}",

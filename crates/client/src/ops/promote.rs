@@ -72,6 +72,34 @@ pub fn result_type(args: &[Arg<'_>]) -> DType {
     combine(dim, combine(zero, number)).unwrap_or(default_dtype())
 }
 
+/// Refuses a number that becomes the content of a tensor of `dtype` and does not fit in it. Infinities and NaN fit
+/// floats, and as in PyTorch a negative number may stand for the upper half of uint8.
+///
+/// # Errors
+/// When it does not fit.
+pub fn check_fits(number: Scalar, dtype: DType) -> Result<()> {
+    let whole = |least: i64, most: i64| match number {
+        // Compared as a float: beyond int64, `as` would saturate and seem to fit.
+        Scalar::F64(f) => f.trunc() >= least as f64 && f.trunc() <= most as f64,
+        _ => (least..=most).contains(&number.as_i64()),
+    };
+    let fraction = |most: f64| number.as_f64().abs() <= most || !number.as_f64().is_finite();
+    let fits = match dtype {
+        DType::Bool | DType::F64 => true,
+        DType::U8 => whole(-255, 255),
+        DType::I8 => whole(i8::MIN as i64, i8::MAX as i64),
+        DType::I32 => whole(i32::MIN as i64, i32::MAX as i64),
+        DType::I64 => whole(i64::MIN, i64::MAX),
+        DType::F16 => fraction(65504.0),
+        DType::BF16 => fraction(f32::from_bits(0x7f7f_0000) as f64),
+        DType::F32 => fraction(f32::MAX as f64),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::State(format!("value cannot be converted to type {} without overflow", dtype.long_name())))
+}
+
 impl Tensor {
     /// The same numbers in another dtype; the tensor itself when it has it already.
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {

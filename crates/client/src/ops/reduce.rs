@@ -125,11 +125,21 @@ impl Tensor {
         if self.dtype() == DType::U8 { truth.to_dtype(DType::U8) } else { Ok(truth) }
     }
 
+    /// Whether each element is not zero, in the dtype [`Tensor::truth`] has.
+    #[track_caller]
+    pub fn truth_of_each(&self) -> Result<Tensor> {
+        let truth = self.to_bool()?;
+        if self.dtype() == DType::U8 { truth.to_dtype(DType::U8) } else { Ok(truth) }
+    }
+
     /// The variance over axes, dividing by `n - correction`.
     #[track_caller]
     pub fn var(&self, dims: &[i64], correction: f64, keepdim: bool) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype("std and var only support floating point and complex dtypes").into());
+        }
+        if self.is_narrow() {
+            return self.to_dtype(DType::F32)?.var(dims, correction, keepdim)?.to_dtype(self.dtype());
         }
         let n = self.count(dims)? as f64;
         let mean = self.mean(dims, true, None)?;
@@ -141,7 +151,15 @@ impl Tensor {
     /// The standard deviation over axes: the root of [`Tensor::var`].
     #[track_caller]
     pub fn std(&self, dims: &[i64], correction: f64, keepdim: bool) -> Result<Tensor> {
+        if self.is_narrow() {
+            return self.to_dtype(DType::F32)?.std(dims, correction, keepdim)?.to_dtype(self.dtype());
+        }
         Ok(self.var(dims, correction, keepdim)?.safe_root()?.named("Std"))
+    }
+
+    /// Whether squares of ordinary numbers overflow in the dtype, or lose most of their digits.
+    fn is_narrow(&self) -> bool {
+        matches!(self.dtype(), DType::F16 | DType::BF16)
     }
 
     /// The root, with a gradient of zero instead of infinity at zero.
@@ -170,6 +188,9 @@ impl Tensor {
             ))
             .into());
         }
+        if self.is_narrow() {
+            return self.to_dtype(DType::F32)?.norm_of_order(p, dims, keepdim)?.to_dtype(self.dtype());
+        }
         let abs = |x: &Tensor| x.unary(UnaryKind::Abs);
         if p == 2.0 {
             return self.unary(UnaryKind::Square)?.sum(dims, keepdim, None)?.safe_root();
@@ -183,7 +204,13 @@ impl Tensor {
         if p.is_infinite() {
             return abs(self)?.extreme(if p > 0.0 { ReduceKind::Max } else { ReduceKind::Min }, dims, keepdim);
         }
-        abs(self)?.pow(p)?.sum(dims, keepdim, None)?.pow(1.0 / p)
+        let total = abs(self)?.pow(p)?.sum(dims, keepdim, None)?;
+        if p < 1.0 {
+            return total.pow(1.0 / p);
+        }
+        // Nothing has no direction: a gradient of zero, not of zero times infinity.
+        let zero = Tensor::compare(CompareKind::Eq, &total, 0.0)?;
+        Tensor::select_by(&zero, 0.0, &Tensor::select_by(&zero, 1.0, &total)?.pow(1.0 / p)?)
     }
 
     /// Running sums or products along an axis.

@@ -179,7 +179,7 @@ macro_rules! on_ints {
                 Or => map2!(Pairs, $t => $t, |x, y| x | y),
                 Xor => map2!(Pairs, $t => $t, |x, y| x ^ y),
                 Shl => map2!(Pairs, $t => $t, |x, y| shl(x as i64, y as i64) as $t),
-                Shr => map2!(Pairs, $t => $t, |x, y| ((x as i64) >> (y as i64).clamp(0, 63)) as $t),
+                Shr => map2!(Pairs, $t => $t, |x, y| ((x as i64) >> (y as u64).min(63)) as $t),
                 Div | Atan2 => return None,
             })
         }

@@ -43,6 +43,8 @@ choice! {
         Position = "position",
         /// A position along an axis at which slices are read or written.
         Index = "index",
+        /// Rows to write where a mask is true: not as many as it has true elements.
+        Rows = "rows",
     }
 }
 
@@ -68,6 +70,10 @@ impl Complaint {
             }
             Complaint::Range => "range of the histogram is not finite",
             Complaint::Position | Complaint::Index => "an index is out of bounds",
+            Complaint::Rows => {
+                "shape mismatch: value tensor cannot be broadcast to indexing result: the mask has another number of true \
+                 elements than the value has rows"
+            }
             Complaint::Length => "a length is larger than the sequence",
         }
     }
@@ -91,6 +97,7 @@ impl Complaint {
             | Complaint::NotPositiveDefinite
             | Complaint::Range
             | Complaint::Position
+            | Complaint::Rows
             | Complaint::Length => FailureKind::Domain,
         }
     }

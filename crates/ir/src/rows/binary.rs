@@ -300,7 +300,10 @@ impl BinaryKind {
                 accepts: Accepts::Ints,
                 ..bits(|x, y| if (0..64).contains(&y) { x << y } else { 0 }, "x << y")
             },
-            Shr => BinaryRow { accepts: Accepts::Ints, ..bits(|x, y| x >> y.clamp(0, 63), "x >> y") },
+            Shr => BinaryRow {
+                accepts: Accepts::Ints,
+                ..bits(|x, y| x >> if (0..64).contains(&y) { y } else { 63 }, "x >> y")
+            },
         }
     }
 }

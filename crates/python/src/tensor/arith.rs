@@ -1,6 +1,8 @@
 //! The methods of arithmetic and comparison, with their in-place forms.
 
+use gt_client::ops::check_fits;
 use gt_client::{Arg, Scalar, Tensor};
+use gt_ir::DType;
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -107,7 +109,12 @@ fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Resul
             let dtype = gt_client::ops::result_type(&[a, b]);
             if dtype.is_int() {
                 // Without the remainder the division is exact, whichever way it rounds.
-                let whole = Tensor::binary(BinaryKind::Sub, a, &Tensor::binary(BinaryKind::Fmod, a, b)?)?;
+                let remainder = Tensor::binary(BinaryKind::Fmod, a, b)?;
+                let whole = match a {
+                    // A bool cannot be subtracted from before it is a number.
+                    Arg::Tensor(t) => Tensor::binary(BinaryKind::Sub, &t.to_dtype(dtype)?, &remainder)?,
+                    Arg::Number(_) => Tensor::binary(BinaryKind::Sub, a, &remainder)?,
+                };
                 return Tensor::binary(BinaryKind::FloorDiv, &whole, b);
             }
             Tensor::binary(BinaryKind::Div, a, b)?.unary(UnaryKind::Trunc)?.to_dtype(dtype)
@@ -123,13 +130,20 @@ fn alpha_of(alpha: Option<&Bound<'_, PyAny>>, operands: &[Arg<'_>]) -> PyResult<
     match alpha {
         None => Ok(None),
         Some(a) => match crate::args::number(a) {
-            Some(s) if s.category() == 2 && !gt_client::ops::result_type(operands).is_float() => {
-                Err(PyRuntimeError::new_err(
-                    "For integral input tensors, argument alpha must not be a floating point number.",
-                ))
+            Some(s) => {
+                let dtype = gt_client::ops::result_type(operands);
+                if s.category() == 2 && !dtype.is_float() {
+                    return Err(PyRuntimeError::new_err(
+                        "For integral input tensors, argument alpha must not be a floating point number.",
+                    ));
+                }
+                if s.category() == 0 && dtype != DType::Bool {
+                    return Err(PyRuntimeError::new_err("Boolean alpha only supported for Boolean results."));
+                }
+                check_fits(s, dtype).or_raise()?;
+                let s = if dtype == DType::Bool { Scalar::Bool(s.as_bool()) } else { s };
+                Ok(if s.as_f64() == 1.0 { None } else { Some(s) })
             }
-            Some(s) if s.as_f64() == 1.0 => Ok(None),
-            Some(s) => Ok(Some(s)),
             None => Err(PyTypeError::new_err("alpha must be a Number")),
         },
     }

@@ -37,8 +37,9 @@ impl PyTensor {
     /// Whether gradients flow to or through the tensor.
     #[getter]
     fn get_requires_grad(&self) -> bool {
-        let _ = self.held().id();
-        self.held().requires_grad()
+        let held = self.held();
+        let _ = held.id();
+        held.requires_grad() || held.is_left_behind()
     }
 
     #[setter]

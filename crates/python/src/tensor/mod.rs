@@ -36,7 +36,7 @@ use crate::site::mark;
 /// >>> import gt
 /// >>> (gt.ones(2, 2) * 3).tolist()
 /// [[3.0, 3.0], [3.0, 3.0]]
-#[pyclass(frozen, subclass, weakref, name = "Tensor", module = "gt")]
+#[pyclass(frozen, subclass, weakref, dict, name = "Tensor", module = "gt")]
 pub struct PyTensor {
     /// The client's handle.
     handle: Handle,
@@ -136,26 +136,12 @@ pub fn size<'py>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound<'py, PyAny>>
     class.bind(py).call1((PyTuple::new(py, dims)?,))
 }
 
-/// Two results under names, as PyTorch returns them.
-pub fn named_pair<'py>(
-    py: Python<'py>,
-    name: &str,
-    fields: (&str, &str),
-    a: PyTensor,
-    b: PyTensor,
-) -> PyResult<Bound<'py, PyAny>> {
-    static CLASSES: PyOnceLock<Py<pyo3::types::PyDict>> = PyOnceLock::new();
-    let classes = CLASSES.get_or_init(py, || pyo3::types::PyDict::new(py).unbind()).bind(py);
-    let class = match classes.get_item(name)? {
-        Some(class) => class,
-        None => {
-            let class = py.import("collections")?.getattr("namedtuple")?.call1((name, [fields.0, fields.1]))?;
-            class.setattr("__module__", "gt.return_types")?;
-            classes.set_item(name, &class)?;
-            class
-        }
-    };
-    class.call1((a, b))
+/// Values and where they were, under the names PyTorch returns them by: a tuple of `gt.return_types`.
+pub fn named_pair<'py>(py: Python<'py>, name: &str, a: PyTensor, b: PyTensor) -> PyResult<Bound<'py, PyAny>> {
+    static TYPES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let types =
+        TYPES.get_or_try_init(py, || -> PyResult<_> { Ok(py.import("gt.return_types")?.into_any().unbind()) })?;
+    types.bind(py).getattr(name)?.call1((a, b))
 }
 
 #[pymethods]

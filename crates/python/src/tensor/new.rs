@@ -1,5 +1,6 @@
 //! The methods that make a tensor of the same dtype and on the same device: `new_zeros` and its kin.
 
+use gt_client::ops::check_fits;
 use gt_client::{Scalar, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -9,6 +10,7 @@ use crate::args;
 use crate::create::{Any, extents, fill, finish, finish_from};
 use crate::data::from_any;
 use crate::device;
+use crate::errors::OrRaise;
 use crate::site::mark;
 
 #[pymethods]
@@ -62,8 +64,9 @@ impl PyTensor {
         device: Any<'_, '_>,
         requires_grad: bool,
     ) -> PyResult<PyTensor> {
-        let none = PyTuple::empty(size.py());
-        self.new_filled(&none, Some(size), dtype, device, requires_grad, fill(fill_value)?)
+        let (none, value) = (PyTuple::empty(size.py()), fill(fill_value)?);
+        check_fits(value, args::dtype(dtype)?.unwrap_or(self.held().dtype())).or_raise()?;
+        self.new_filled(&none, Some(size), dtype, device, requires_grad, value)
     }
 
     /// A tensor from data, of the same dtype.

@@ -112,12 +112,6 @@ impl PyTensor {
         }
     }
 
-    fn __imatmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<()> {
-        mark(slf.py());
-        let new = slf.get().held().matmul(&other.get().held()).or_raise()?;
-        slf.get().held().write_result(&new).or_raise()
-    }
-
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Answer {
         use pyo3::basic::CompareOp::*;
         match op {

@@ -1,6 +1,7 @@
 //! Picking, masking, sorting.
 
 use gt_client::Tensor;
+use gt_client::ops::check_fits;
 use gt_ir::ops::PutMode;
 use gt_ir::{DType, Scalar};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -22,6 +23,7 @@ fn masked_fill(t: &Tensor, mask: &Tensor, value: &Operand<'_>) -> gt_client::Res
     // The result keeps the tensor's dtype, whatever the value is.
     match value.arg() {
         gt_client::Arg::Number(n) => {
+            check_fits(n, t.dtype())?;
             let n = match t.dtype().category() {
                 0 => Scalar::Bool(n.as_bool()),
                 1 => Scalar::I64(n.as_i64()),
@@ -197,7 +199,8 @@ impl PyTensor {
     ) -> PyResult<PyTensor> {
         self.run(py, |t| {
             let source = source.get().held();
-            let scaled = if alpha == 1.0 { source.clone() } else { source.mul(alpha)? };
+            let factor = Scalar::F64(alpha).for_dtype(source.dtype());
+            let scaled = if alpha == 1.0 { source.clone() } else { source.mul(factor)? };
             t.index_put_along(dim, &index.get().held(), &scaled, PutMode::Add)
         })
     }
@@ -277,7 +280,7 @@ impl PyTensor {
         mark(py);
         let k = usize::try_from(k).map_err(|_| PyRuntimeError::new_err("selected index k out of range"))?;
         let (v, i) = self.held().topk(k, dim, largest).or_raise()?;
-        named_pair(py, "topk", ("values", "indices"), self.like(v), self.like(i))
+        named_pair(py, "topk", self.like(v), self.like(i))
     }
 
     /// Sorted along an axis, with where the elements stood.
@@ -292,7 +295,7 @@ impl PyTensor {
         let _ = stable;
         mark(py);
         let (v, i) = self.held().sort(dim, descending).or_raise()?;
-        named_pair(py, "sort", ("values", "indices"), self.like(v), self.like(i))
+        named_pair(py, "sort", self.like(v), self.like(i))
     }
 
     /// Where the elements of the sorted tensor stood.

@@ -43,7 +43,7 @@ impl PyTensor {
             Some(d) => {
                 mark(py);
                 let (values, index) = self.held().extreme_with_index(arg, d, keepdim).or_raise()?;
-                named_pair(py, name, ("values", "indices"), self.like(values), self.like(index))
+                named_pair(py, name, self.like(values), self.like(index))
             }
         }
     }
@@ -201,6 +201,10 @@ impl PyTensor {
         keepdims: Option<bool>,
     ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
+        if d.is_empty() && (dim.is_some() || axis.is_some()) {
+            // No axes, and not all of them: every element for itself.
+            return self.run(py, gt_client::Tensor::truth_of_each);
+        }
         self.run(py, |t| t.truth(ReduceKind::Max, &d, keep(keepdim, keepdims)))
     }
 
@@ -215,6 +219,10 @@ impl PyTensor {
         keepdims: Option<bool>,
     ) -> PyResult<PyTensor> {
         let d = dims(dim, axis)?;
+        if d.is_empty() && (dim.is_some() || axis.is_some()) {
+            // No axes, and not all of them: every element for itself.
+            return self.run(py, gt_client::Tensor::truth_of_each);
+        }
         self.run(py, |t| t.truth(ReduceKind::Min, &d, keep(keepdim, keepdims)))
     }
 
