@@ -244,7 +244,7 @@ _PRODUCTS: tuple[_Row, ...] = (
 )  # fmt: skip
 
 
-def _write_out(out: Any, made: Any) -> Any:
+def write_out(out: Any, made: Any) -> Any:
     """Copies a result into the tensor, or the tensors, given as `out=`."""
     if isinstance(out, Tensor):
         if out.shape != made.shape and not out.requires_grad:
@@ -252,7 +252,7 @@ def _write_out(out: Any, made: Any) -> Any:
             out.resize_(made.shape)
         return out._write(made)
     for target, part in zip(out, made):
-        _write_out(target, part)
+        write_out(target, part)
     return out
 
 
@@ -282,7 +282,7 @@ def _forward(name: str, row: _Row) -> Callable[..., Any]:
             made = reflected(input, args[0] if isinstance(args[0], Tensor) else _core.tensor(args[0]))
         else:
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        return made if out is None else _write_out(out, made)
+        return made if out is None else write_out(out, made)
 
     signature, summary, example, result = row
     shown = result.replace("\n", "\n    ")

@@ -191,3 +191,11 @@ def test_import_and_arithmetic_do_not_load_numpy():
         "assert 'numpy' not in sys.modules; x.numpy(); assert 'numpy' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_functions_of_numpy_give_tensors():
+    x = gt.tensor([1.0, 4.0])
+    for made in (np.sqrt(x), np.add(x, 1), np.maximum(np.zeros(2, np.float32), x)):
+        assert isinstance(made, gt.Tensor) and made.dtype == gt.float32
+    assert np.sqrt(x).tolist() == [1, 2]
+    assert np.isnan(x).dtype == gt.uint8

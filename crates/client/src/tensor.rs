@@ -247,7 +247,9 @@ impl Tensor {
     /// cannot be used with tracking on.
     pub fn is_left_behind(&self) -> bool {
         self.0.view.as_ref().is_some_and(|view| {
+            // Of a leaf that is a view it is an alias that follows nothing.
             view.untracked
+                && view.to_base == 0
                 && view.base.as_ref().is_some_and(Tensor::requires_grad)
                 && self.0.state.lock().version != self.0.cell.version()
         })

@@ -33,7 +33,7 @@ pub(crate) struct View {
     /// of its own views.
     pub base: Option<Tensor>,
     /// How many of the steps lead from the cell to the base.
-    to_base: usize,
+    pub to_base: usize,
     /// Made with tracking off: it does not follow a base that gradients flow to.
     pub untracked: bool,
     /// Element strides inside the cell.
@@ -130,7 +130,7 @@ impl Tensor {
         };
         let (before, base, to_base) = match &self.0.view {
             // What lies below a leaf has no part in its history.
-            Some(view) if matches!(self.history(), History::Leaf(_)) => {
+            Some(view) if self.collects_gradients() => {
                 let steps = std::iter::successors(Some(&*view.last), |s| s.before.as_deref()).count();
                 (Some(view.last.clone()), Some(self.clone()), steps)
             }

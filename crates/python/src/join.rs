@@ -10,6 +10,15 @@ use crate::errors::OrRaise;
 use crate::site::mark;
 use crate::tensor::PyTensor;
 
+/// A result, or the tensor given as `out=` with the result written to it.
+fn placed<'py>(py: Python<'py>, made: PyTensor, out: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    let made = made.into_pyobject(py)?.into_any();
+    match out.filter(|out| !out.is_none()) {
+        None => Ok(made),
+        Some(out) => py.import("gt._functions")?.getattr("write_out")?.call1((out, made)),
+    }
+}
+
 /// Tensors behind one another along an axis.
 ///
 /// >>> gt.cat([gt.zeros(1, 2), gt.ones(2, 2)])
@@ -17,12 +26,18 @@ use crate::tensor::PyTensor;
 ///         [1., 1.],
 ///         [1., 1.]])
 #[pyfunction]
-#[pyo3(signature = (tensors, dim=0, *, axis=None))]
-fn cat(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTensor> {
+#[pyo3(signature = (tensors, dim=0, *, axis=None, out=None))]
+fn cat<'py>(
+    tensors: &Bound<'py, PyAny>,
+    dim: i64,
+    axis: Option<i64>,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     mark(tensors.py());
     let parts = args::tensors(tensors)?;
     let refs: Vec<&Tensor> = parts.iter().collect();
-    Tensor::cat(&refs, axis.unwrap_or(dim)).or_raise().map(PyTensor::new)
+    let made = Tensor::cat(&refs, axis.unwrap_or(dim)).or_raise()?;
+    placed(tensors.py(), PyTensor::new(made), out)
 }
 
 /// Tensors of one shape beside one another along a new axis.
@@ -31,12 +46,18 @@ fn cat(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTe
 /// tensor([[0., 1.],
 ///         [0., 1.]])
 #[pyfunction]
-#[pyo3(signature = (tensors, dim=0, *, axis=None))]
-fn stack(tensors: &Bound<'_, PyAny>, dim: i64, axis: Option<i64>) -> PyResult<PyTensor> {
+#[pyo3(signature = (tensors, dim=0, *, axis=None, out=None))]
+fn stack<'py>(
+    tensors: &Bound<'py, PyAny>,
+    dim: i64,
+    axis: Option<i64>,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     mark(tensors.py());
     let parts = args::tensors(tensors)?;
     let refs: Vec<&Tensor> = parts.iter().collect();
-    Tensor::stack(&refs, axis.unwrap_or(dim)).or_raise().map(PyTensor::new)
+    let made = Tensor::stack(&refs, axis.unwrap_or(dim)).or_raise()?;
+    placed(tensors.py(), PyTensor::new(made), out)
 }
 
 /// The letters of a list of axis numbers; `...` stands for itself.
@@ -103,11 +124,12 @@ fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResul
 /// >>> gt.where(x > 0, x, 0.0)
 /// tensor([0., 2.])
 #[pyfunction]
-#[pyo3(signature = (condition, input=None, other=None))]
+#[pyo3(signature = (condition, input=None, other=None, *, out=None))]
 fn r#where<'py>(
     condition: &Bound<'py, PyTensor>,
     input: Option<&Bound<'py, PyAny>>,
     other: Option<&Bound<'py, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = condition.py();
     mark(py);
@@ -119,8 +141,8 @@ fn r#where<'py>(
         return Ok(this.run_many(py, |t| t.nonzero_tuple())?.into_bound(py).into_any());
     };
     let (a, b) = (Operand::require(a, "input")?, Operand::require(b, "other")?);
-    let out = Tensor::select_by(&this.held(), a.arg(), b.arg()).or_raise()?;
-    Ok(this.like(out).into_pyobject(py)?.into_any())
+    let made = Tensor::select_by(&this.held(), a.arg(), b.arg()).or_raise()?;
+    placed(py, this.like(made), out)
 }
 
 /// Coordinates of a grid, one tensor per axis.

@@ -78,6 +78,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
+    if isinstance(value, Tensor) and value.requires_grad:
+        # A place that is named twice is filled once, and counts once in the gradient.
+        filled = _core.zeros(made.shape[dim], dtype=_core.bool)
+        filled[index] = True
+        return _core.where(filled.reshape([-1 if d == dim % made.dim() else 1 for d in range(made.dim())]), value, made)
     made[_at(dim, index, made.dim())] = value
     return made
 

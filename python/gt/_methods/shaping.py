@@ -353,6 +353,8 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     >>> gt.arange(3).set_()
     tensor([], dtype=gt.int64)
     """
+    if self.grad_fn is not None and _core.is_grad_enabled():
+        raise RuntimeError("derivative for set_ is not implemented: detach() the tensor first")
     if source is not None and source.dtype != self.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
     self.data = _core.empty(0, dtype=self.dtype) if source is None else source
@@ -369,6 +371,18 @@ for _property, _get in {
     "is_meta": lambda self: False,
 }.items():
     setattr(Tensor, _property, property(_get))
+
+
+@method_only
+def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What a function of NumPy gives for a tensor: a tensor; truths as uint8.
+
+    >>> import numpy
+    >>> numpy.square(gt.tensor([1.0, 3.0]))
+    tensor([1., 9.])
+    """
+    return _core.from_numpy(array.astype("uint8") if array.dtype == bool else array)
+
 
 # An array on the left of an operator leaves it to the tensor on the right.
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]

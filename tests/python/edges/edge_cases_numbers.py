@@ -63,4 +63,9 @@ a = T.tensor([1., 2.]); b = a; a @= T.tensor([3., 4.]); r = a, b
 x = T.ones(2); x.note = "kept"; r = x.note
 r = repr(T.ones(2).max(0)).split("(")[0].rpartition(".")[2], len(repr(T.ones(2).max(0)).splitlines()), isinstance(T.ones(2).sort(), T.return_types.sort)
 x = T.ones(2, requires_grad=True); x.sum().backward(inputs=[])
+o = T.zeros(6); q = T.cat([T.ones(2), T.zeros(4)], out=o); r = o, q is o
+o = T.empty(0); q = T.stack([T.ones(2), T.zeros(2)], out=o); r = o, q is o
+o = T.zeros(2); T.where(T.tensor([True, False]), T.ones(2), T.tensor([5., 6.]), out=o); r = o
+r = T.masked_select(T.arange(3), T.tensor([1, 0, 1]))
+x = T.tensor([0, 5], dtype=T.uint8); y = x.clamp(-2); y.add_(1); r = x, y
 """

@@ -48,4 +48,6 @@ r = T.ones(2, 3).index_fill(0, T.tensor([[0]]), 1)
 r = T.ones(2, 3).index_fill(0, T.tensor([0], dtype=T.int32), 1)
 r = T.ones(2, 3).take(T.tensor([0], dtype=T.int32))
 r = T.zeros(3).index_add(0, T.tensor([0.]), T.ones(1))
+a = T.arange(12.).view(4, 3).requires_grad_()\nwith T.no_grad():\n    v = a[0]; v.add_(1)\nr = v, v.requires_grad, v * 2
+v = T.tensor(2., requires_grad=True); y = T.zeros(2, 3).index_fill(1, T.tensor([0, 0, 2]), v); (y * T.arange(6.).view(2, 3)).sum().backward(); r = y, v.grad
 """

@@ -37,6 +37,11 @@ impl Tensor {
         !matches!(self.0.state.lock().history, History::Node(..))
     }
 
+    /// Whether it is a leaf that gradients flow to.
+    pub(crate) fn collects_gradients(&self) -> bool {
+        matches!(self.0.state.lock().history, History::Leaf(_))
+    }
+
     pub(crate) fn history(&self) -> History {
         self.0.state.lock().history.clone()
     }

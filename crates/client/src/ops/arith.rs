@@ -286,7 +286,8 @@ impl Tensor {
             Arg::Number(n) => {
                 let x = self.to_dtype(result_type(&[self.into(), limit]))?;
                 let Some(n) = limit_within(x.dtype(), n, kind == BinaryKind::Max)? else {
-                    return Ok(x);
+                    // Nothing to limit; the result is a tensor of its own all the same.
+                    return x.alias();
                 };
                 if !x.requires_grad() {
                     return Tensor::binary(kind, &x, n);

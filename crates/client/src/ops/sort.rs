@@ -90,6 +90,13 @@ impl Tensor {
     /// The elements where a mask of the same (broadcast) shape is true, as a vector. Waits for their number.
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
+        if mask.dtype() != DType::Bool {
+            return Err(OpError::dtype(format!(
+                "masked_select: expected BoolTensor for mask, got {}",
+                mask.dtype().long_name()
+            ))
+            .into());
+        }
         let shape = gt_ir::broadcast(self.shape(), mask.shape()).ok_or_else(|| {
             OpError::shape(format!("masked_select: shapes {} and {} do not broadcast", self.shape(), mask.shape()))
         })?;
