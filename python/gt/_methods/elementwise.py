@@ -254,8 +254,11 @@ def xlogy(input: Tensor, other: Any) -> Tensor:
     >>> gt.xlogy(gt.tensor([0.0, 2.0]), gt.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
-    input, other = promoted(input, as_operand(other, input))
-    input, other = as_float(input), as_float(other)
+    other = as_operand(other, input)
+    dtype = _core.result_type(input, other)
+    # Straight to floats: a 0-d operand may not fit the integers they have together.
+    dtype = dtype if dtype.is_floating_point else _core.get_default_dtype()
+    input, other = input.to(dtype), other.to(dtype)
     senseless = (input == 0) & ((other <= 0) | other.isinf())
     return input * _core.where(senseless, 1.0, other).log()
 

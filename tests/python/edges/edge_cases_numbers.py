@@ -68,4 +68,5 @@ o = T.empty(0); q = T.stack([T.ones(2), T.zeros(2)], out=o); r = o, q is o
 o = T.zeros(2); T.where(T.tensor([True, False]), T.ones(2), T.tensor([5., 6.]), out=o); r = o
 r = T.masked_select(T.arange(3), T.tensor([1, 0, 1]))
 x = T.tensor([0, 5], dtype=T.uint8); y = x.clamp(-2); y.add_(1); r = x, y
+r = T.xlogy(T.tensor([0, 2], dtype=T.uint8), T.tensor(-4, dtype=T.int8)), T.xlogy(T.tensor([0, 2]), 3), T.xlogy(T.ones(2, dtype=T.float16), 2)
 """
