@@ -6,13 +6,16 @@
 use std::cell::RefCell;
 
 use super::microkernel::{Kernels, Tile, TileFn, tables_f32, tables_f64};
-use super::pack::{Block, panel};
+use super::pack::{Block, panels};
 
 /// Steps of `k` summed in registers before they are added to the result. Part of what a product *is* (GEMM-1).
 pub(super) const DEPTH: usize = 256;
 
 /// Bytes of `b` kept packed at once: half of a common second-level cache.
 const BLOCK_BYTES: usize = 512 << 10;
+
+/// Panels of `a` packed at once: where its rows are neighbours, those of so many panels fill whole cache lines.
+const GROUP: usize = 4;
 
 /// A matrix operand: `(i, j)` lies at `ptr + i * row + j * column`.
 #[derive(Clone, Copy)]
@@ -139,7 +142,7 @@ unsafe fn blocks<T: Gemm>(
         return;
     }
     let b_space = if pack_b { block.min(e.n.next_multiple_of(columns)) * depth } else { 0 };
-    let a_space = if pack_a { rows * depth } else { 0 };
+    let a_space = if pack_a { GROUP * rows * depth } else { 0 };
     let packed_b: *mut T = scratch.reserve((a_space + b_space) * size).cast();
     let packed_a = packed_b.wrapping_add(b_space);
     for p in (0..e.k).step_by(DEPTH) {
@@ -147,22 +150,23 @@ unsafe fn blocks<T: Gemm>(
         for j0 in (0..e.n).step_by(block) {
             let n = (e.n - j0).min(block);
             if pack_b {
-                for j in (0..n).step_by(columns) {
-                    let from = b.at(p, j0 + j);
-                    let part =
-                        Block { from: from.ptr, across: b.column, along: b.row, count: (n - j).min(columns), depth: k };
-                    // SAFETY: a block of b into its place among the panels.
-                    unsafe { panel(part, packed_b.add(j * k), columns, kernels.transpose) };
-                }
+                let from = b.at(p, j0).ptr;
+                let part = Block { from, across: b.column, along: b.row, count: n, depth: k };
+                // SAFETY: a block of b into its panels.
+                unsafe { panels(part, packed_b, columns, kernels.transpose, kernels.copy[1]) };
             }
             for i in (0..e.m).step_by(rows) {
                 let m = (e.m - i).min(rows);
                 let mut at = a.at(i, p);
                 if pack_a {
-                    let part = Block { from: at.ptr, across: a.row, along: a.column, count: m, depth: k };
-                    // SAFETY: a block of a into its panel.
-                    unsafe { panel(part, packed_a, rows, kernels.transpose) };
-                    at = Matrix { ptr: packed_a, row: 1, column: rows as isize };
+                    let place = i / rows % GROUP;
+                    if place == 0 {
+                        let count = (e.m - i).min(GROUP * rows);
+                        let part = Block { from: at.ptr, across: a.row, along: a.column, count, depth: k };
+                        // SAFETY: a block of a into its panels.
+                        unsafe { panels(part, packed_a, rows, kernels.transpose, kernels.copy[0]) };
+                    }
+                    at = Matrix { ptr: packed_a.wrapping_add(place * rows * k), row: 1, column: rows as isize };
                 }
                 let table: &[TileFn<T>; 2] = if at.row == 1 { &kernels.unit[m - 1] } else { &kernels.strided[m - 1] };
                 for j in (0..n).step_by(columns) {
@@ -227,6 +231,10 @@ unsafe fn one_row<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T>, b: Ma
 /// Rows this far apart, or a multiple of it, fall on the same few sets of the nearest cache and evict each other.
 const CLASH_BYTES: usize = 4096;
 
+/// Steps of `k` this far apart are copied: each lies on cache lines, and soon on pages, of its own, which a tile would wait
+/// for one by one. A copy reads a few panels' worth of each instead, and fetches ahead.
+const FAR_BYTES: usize = 1024;
+
 /// Whether a copy of `a` in panels pays. Tiles read rows where they lie as fast as from a panel, unless these clash.
 fn packs_a<T>(e: &Extents, a: &Matrix<T>, columns: usize, size: usize) -> bool {
     if e.n <= columns || e.m == 1 {
@@ -234,8 +242,7 @@ fn packs_a<T>(e: &Extents, a: &Matrix<T>, columns: usize, size: usize) -> bool {
     }
     let (row, column) = (a.row.unsigned_abs() * size, a.column.unsigned_abs() * size);
     if a.row == 1 {
-        // Each step reads neighbours; only the distance of the steps may fall on few cache sets.
-        return column >= CLASH_BYTES / 2 && e.n > 4 * columns;
+        return column >= FAR_BYTES && e.n > 4 * columns;
     }
     if a.column == 1 {
         return row.is_multiple_of(CLASH_BYTES);
@@ -243,13 +250,10 @@ fn packs_a<T>(e: &Extents, a: &Matrix<T>, columns: usize, size: usize) -> bool {
     true
 }
 
-/// Whether a copy of `b` in panels pays. Tiles need neighbouring columns, so only such a `b` can be read in place; there a
-/// tile asks early enough for what the second-level cache still has, unless rows clash or lie on more pages than the
-/// machine keeps track of.
+/// Whether a copy of `b` in panels pays. Tiles need neighbouring columns, so only such a `b` can be read in place.
 fn packs_b<T>(e: &Extents, b: &Matrix<T>, rows: usize, columns: usize, size: usize) -> bool {
     if b.column != 1 && e.n > 1 {
         return true;
     }
-    let spread = b.row.unsigned_abs() * size;
-    e.m > 4 * rows && e.n >= columns && spread >= CLASH_BYTES
+    e.m > 4 * rows && e.n >= columns && b.row.unsigned_abs() * size >= FAR_BYTES
 }

@@ -362,6 +362,8 @@ mod tests {
             (61, 150, 257),
             (5, 17, 0),
             (100, 300, 40),
+            // Wide enough for copies of several panels of either operand at once, with a rest.
+            (283, 301, 261),
         ];
         for (m, n, k) in sizes {
             let (a, b) = (values(m * k, 1), values(k * n, 2));

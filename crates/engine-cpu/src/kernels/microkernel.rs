@@ -127,6 +127,8 @@ pub(super) struct Kernels<T: 'static> {
     pub flat: &'static [TileFn<T>],
     /// Turns a block of rows into columns; see `pack`.
     pub transpose: super::pack::TransposeFn<T>,
+    /// Fill panels of `a` and of `b` whose neighbours lie next to each other; see `pack`.
+    pub copy: [super::pack::CopyFn<T>; 2],
 }
 
 /// Makes one instruction set's table. `$vector` implements [`Vector`] with the features enabled by `$feature`.
@@ -145,12 +147,25 @@ macro_rules! kernels {
             unsafe fn unit<const ROWS: usize, const VECTORS: usize>(t: &Tile<$scalar>) {
                 unsafe { tile::<$vector, ROWS, VECTORS, true>(t) }
             }
+            // SAFETY: as above.
+            $(#[$feature])?
+            unsafe fn copy<const WIDTH: usize>(
+                from: *const $scalar,
+                along: isize,
+                panels: usize,
+                depth: usize,
+                to: *mut $scalar,
+            ) {
+                unsafe { crate::kernels::pack::copy::<$scalar, WIDTH>(from, along, panels, depth, to) }
+            }
+            const ROWS: usize = [$($rows),*].len();
             pub(in super::super) static TABLE: Kernels<$scalar> = Kernels {
                 width: <$vector as Vector>::WIDTH,
                 strided: &[$([strided::<$rows, 1>, strided::<$rows, 2>]),*],
                 unit: &[$([unit::<$rows, 1>, unit::<$rows, 2>]),*],
                 flat: &[strided::<1, 8>],
                 transpose: $transpose,
+                copy: [copy::<ROWS>, copy::<{ 2 * <$vector as Vector>::WIDTH }>],
             };
         }
     };

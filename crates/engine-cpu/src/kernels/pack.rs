@@ -10,8 +10,9 @@ use super::microkernel::prefetch;
 pub(super) type TransposeFn<T> =
     unsafe fn(from: *const T, row_stride: isize, rows: usize, depth: usize, to: *mut T, width: usize);
 
-/// Elements copied at once.
-const CHUNK: usize = 8;
+/// Copies rows of whole panels: element `i` of panel `j` at step `p` goes from `from + p * along + j * WIDTH + i` to
+/// `to + (j * depth + p) * WIDTH + i`.
+pub(super) type CopyFn<T> = unsafe fn(from: *const T, along: isize, panels: usize, depth: usize, to: *mut T);
 
 /// Rows that are fetched ahead: operands mostly come from another core or a farther cache, in pieces too short for the
 /// machine to see where they lead.
@@ -31,7 +32,64 @@ pub(super) struct Block<T> {
     pub depth: usize,
 }
 
-/// Fills one panel of `width`.
+/// Fills panels of `width`, as many as the block needs, one behind the other.
+///
+/// # Safety
+/// The block lies in readable memory, `to` has room for the panels, and `copy` is for this width.
+pub(super) unsafe fn panels<T: Copy + Default>(
+    block: Block<T>,
+    to: *mut T,
+    width: usize,
+    transpose: TransposeFn<T>,
+    copy: CopyFn<T>,
+) {
+    let Block { from, across, along, count, depth } = block;
+    let whole = if across == 1 { count / width } else { 0 };
+    // A few panels at a time: enough of a row to be worth going there, few enough places to write to.
+    for first in (0..whole).step_by(PANELS_AT_ONCE) {
+        let panels = (whole - first).min(PANELS_AT_ONCE);
+        // SAFETY: whole panels of the block, into their places.
+        unsafe { copy(from.add(first * width), along, panels, depth, to.add(first * depth * width)) };
+    }
+    for i in (whole * width..count).step_by(width) {
+        let part = Block { from: from.wrapping_offset(i as isize * across), count: (count - i).min(width), ..block };
+        // SAFETY: a part of the block into its panel.
+        unsafe { panel(part, to.add(i * depth), width, transpose) };
+    }
+}
+
+/// Panels that are filled side by side.
+const PANELS_AT_ONCE: usize = 4;
+
+/// See [`CopyFn`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn copy<T: Copy, const WIDTH: usize>(
+    from: *const T,
+    along: isize,
+    panels: usize,
+    depth: usize,
+    to: *mut T,
+) {
+    for p in 0..depth {
+        let from = from.wrapping_offset(p as isize * along);
+        let ahead = from.wrapping_offset(ROWS_AHEAD * along);
+        for line in (0..panels * WIDTH).step_by(64 / size_of::<T>()) {
+            prefetch(ahead.wrapping_add(line));
+        }
+        for j in 0..panels {
+            // SAFETY: the caller's rows and panels.
+            unsafe {
+                let row = from.add(j * WIDTH).cast::<[T; WIDTH]>().read_unaligned();
+                to.add((j * depth + p) * WIDTH).cast::<[T; WIDTH]>().write_unaligned(row);
+            }
+        }
+    }
+}
+
+/// Fills one panel that is not whole or whose neighbours lie apart.
 ///
 /// # Safety
 /// The block lies in readable memory and `to` has room for `depth * width` elements.
@@ -46,19 +104,7 @@ pub(super) unsafe fn panel<T: Copy + Default>(block: Block<T>, to: *mut T, width
                 }
             }
         }
-        if across == 1 && count == width && width.is_multiple_of(CHUNK) {
-            // Whole panels: rows are short, and calls of a general copy would cost more than the copying.
-            for p in 0..depth {
-                let (from, to) = (from.offset(p as isize * along), to.add(p * width));
-                let ahead = from.wrapping_offset(ROWS_AHEAD * along);
-                prefetch(ahead);
-                prefetch(ahead.wrapping_add(width / 2));
-                for i in (0..width).step_by(CHUNK) {
-                    let chunk = from.add(i).cast::<[T; CHUNK]>().read_unaligned();
-                    to.add(i).cast::<[T; CHUNK]>().write_unaligned(chunk);
-                }
-            }
-        } else if across == 1 {
+        if across == 1 {
             for p in 0..depth {
                 std::ptr::copy_nonoverlapping(from.offset(p as isize * along), to.add(p * width), count);
             }
