@@ -11,15 +11,37 @@ use gt_ir::{Failure, HostTensor, TensorType};
 use crate::Layout;
 use crate::alloc::Storage;
 use crate::fused::Walk;
+use crate::kernels::{Dst, Src};
 
 /// A value of the CPU engine. Views share storage.
 #[derive(Clone)]
 pub struct CpuBuffer {
     pub(crate) storage: Arc<Storage>,
-    pub(crate) layout: Layout,
+    /// Shared: values move from hand to hand many times, and a layout is much larger than they are without it.
+    pub(crate) layout: Arc<Layout>,
 }
 
 impl CpuBuffer {
+    /// Elements of a storage.
+    pub(crate) fn new(storage: Arc<Storage>, layout: Layout) -> Self {
+        CpuBuffer { storage, layout: Arc::new(layout) }
+    }
+
+    /// Other elements of the same storage.
+    pub(crate) fn with_layout(self, layout: Layout) -> Self {
+        CpuBuffer::new(self.storage, layout)
+    }
+
+    /// As a kernel reads it.
+    pub(crate) fn src(&self) -> Src {
+        Src { ptr: self.storage.ptr(), layout: *self.layout }
+    }
+
+    /// As a kernel writes it.
+    pub(crate) fn dst(&self) -> Dst {
+        Dst { ptr: self.storage.ptr(), layout: *self.layout }
+    }
+
     /// Where the first element lies.
     #[inline]
     pub(crate) fn first(&self) -> *mut u8 {

@@ -14,14 +14,6 @@ use crate::fused::{Slots, convert};
 use crate::kernels::{self, Attention, AttentionGrads, Dst, Src};
 use crate::single::{Results, Single};
 
-fn src(buffer: &CpuBuffer) -> Src {
-    Src { ptr: buffer.storage.ptr(), layout: buffer.layout }
-}
-
-fn dst(buffer: &CpuBuffer) -> Dst {
-    Dst { ptr: buffer.storage.ptr(), layout: buffer.layout }
-}
-
 impl Single<'_> {
     /// The results of a composite.
     pub(crate) fn composite(&self, slots: &mut Slots) -> Result<Results, Failure> {
@@ -58,8 +50,8 @@ impl Single<'_> {
     fn cross_entropy(&self, slots: &Slots) -> Result<Results, Failure> {
         let logits = self.with_packed_rows(slots, 0)?;
         let (loss, log) = (self.fresh(self.out_type(0))?, self.fresh(self.out_type(1))?);
-        let (classes, ignore) = (src(self.operand(slots, 1)), self.scalars[0].as_i64());
-        kernels::cross_entropy(self.cx.pool, src(&logits), classes, dst(&loss), dst(&log), ignore)?;
+        let (classes, ignore) = (self.operand(slots, 1).src(), self.scalars[0].as_i64());
+        kernels::cross_entropy(self.cx.pool, logits.src(), classes, loss.dst(), log.dst(), ignore)?;
         Ok(smallvec![loss, log])
     }
 
@@ -84,7 +76,7 @@ impl Single<'_> {
         let mut operand = |i: usize| -> Result<Src, Failure> {
             let wide = self.widened(self.operand(slots, i))?;
             held.push(wide);
-            Ok(src(&held[held.len() - 1]))
+            Ok(held[held.len() - 1].src())
         };
         let (q, k, v) = (operand(0)?, operand(1)?, operand(2)?);
         let mask = if masked { Some(operand(3)?) } else { None };
@@ -96,7 +88,7 @@ impl Single<'_> {
         let attended = self.attended(slots, op.causal, op.masked, &mut held)?;
         let out = self.heads_inside(self.out_type(0))?;
         let log = self.fresh(self.out_type(1))?;
-        kernels::attention(self.cx.pool, &attended, dst(&out), dst(&log));
+        kernels::attention(self.cx.pool, &attended, out.dst(), log.dst());
         Ok(smallvec![self.narrowed(out, 0)?, log])
     }
 
@@ -108,8 +100,8 @@ impl Single<'_> {
         let (out, log, grad) = (out?, log?, grad?);
         let [q, k, v] = [0, 1, 2].map(|i| self.heads_inside(self.out_type(i)));
         let (q, k, v) = (q?, k?, v?);
-        let to = AttentionGrads { q: dst(&q), k: dst(&k), v: dst(&v) };
-        kernels::attention_grad(self.cx.pool, &attended, src(&out), src(&log), src(&grad), to);
+        let to = AttentionGrads { q: q.dst(), k: k.dst(), v: v.dst() };
+        kernels::attention_grad(self.cx.pool, &attended, out.src(), log.src(), grad.src(), to);
         Ok(smallvec![self.narrowed(q, 0)?, self.narrowed(k, 1)?, self.narrowed(v, 2)?])
     }
 
@@ -118,7 +110,8 @@ impl Single<'_> {
         let swap = Steps::new(&[0, 2, 1, 3]);
         let inside = Layout::packed(ty.with_dtype(DType::F32)).permute(&swap);
         let room = self.fresh(inside.ty())?;
-        Ok(CpuBuffer { layout: room.layout.permute(&swap), ..room })
+        let layout = room.layout.permute(&swap);
+        Ok(room.with_layout(layout))
     }
 
     /// A half operand in f32; others as they are.
@@ -140,7 +133,7 @@ impl Single<'_> {
         let (n, from, to) = (ty.numel(), buffer.storage.ptr(), narrow.storage.ptr());
         // SAFETY: both have `n` elements, in the same order, and the result is fresh.
         unsafe { (half.narrow)(n, to, from, from, from) };
-        Ok(CpuBuffer { layout: Layout { dtype: ty.dtype, ..buffer.layout }, ..narrow })
+        Ok(narrow.with_layout(Layout { dtype: ty.dtype, ..*buffer.layout }))
     }
 
     /// Updates parameters and states where they lie when nobody else holds them (SINGLE-1).
@@ -163,7 +156,7 @@ impl Single<'_> {
             fresh.push(room);
         }
         let ins: Vec<Src> =
-            (0..count).map(|i| src(copies[i].as_ref().unwrap_or_else(|| self.operand(slots, i)))).collect();
+            (0..count).map(|i| copies[i].as_ref().unwrap_or_else(|| self.operand(slots, i)).src()).collect();
         let mut results = Results::new();
         for i in (0..count).filter(|&i| !is_gradient(i)) {
             let result = match (fresh[i].take(), copies[i].take()) {
@@ -173,12 +166,12 @@ impl Single<'_> {
                     let slot = self.instr.ins[i].0 as usize;
                     let buffer = slots[slot].take().and_then(Result::ok).expect("looked at above");
                     let layout = Layout::packed(buffer.layout.ty());
-                    CpuBuffer { layout, ..buffer }
+                    buffer.with_layout(layout)
                 }
             };
             results.push(result);
         }
-        let outs: Vec<Dst> = results.iter().map(dst).collect();
+        let outs: Vec<Dst> = results.iter().map(CpuBuffer::dst).collect();
         let scalars: SmallVec<[f64; 6]> = self.scalars.iter().map(|s| s.as_f64()).collect();
         kernels::update(self.cx.pool, op, &scalars, &ins, &outs);
         Ok(results)

@@ -137,12 +137,7 @@ impl Single<'_> {
     }
 
     fn sources(&self, slots: &Slots) -> SmallVec<[Src; 3]> {
-        (0..self.instr.ins.len())
-            .map(|i| {
-                let buffer = self.operand(slots, i);
-                Src { ptr: buffer.storage.ptr(), layout: buffer.layout }
-            })
-            .collect()
+        (0..self.instr.ins.len()).map(|i| self.operand(slots, i).src()).collect()
     }
 
     pub(crate) fn out_type(&self, i: usize) -> TensorType {
@@ -150,7 +145,7 @@ impl Single<'_> {
     }
 
     pub(crate) fn fresh(&self, ty: TensorType) -> Result<CpuBuffer, Failure> {
-        Ok(CpuBuffer { storage: Arc::new(self.cx.allocator.allocate(ty.bytes())?), layout: Layout::packed(ty) })
+        Ok(CpuBuffer::new(Arc::new(self.cx.allocator.allocate(ty.bytes())?), Layout::packed(ty)))
     }
 
     /// Fresh results, filled by a kernel.
@@ -161,7 +156,7 @@ impl Single<'_> {
     ) -> Result<Results, Failure> {
         let results: Results =
             (0..self.instr.outs.len()).map(|i| self.fresh(self.out_type(i))).collect::<Result<_, _>>()?;
-        let outs: SmallVec<[Dst; 2]> = results.iter().map(|b| Dst { ptr: b.storage.ptr(), layout: b.layout }).collect();
+        let outs: SmallVec<[Dst; 2]> = results.iter().map(CpuBuffer::dst).collect();
         kernel(&self.sources(slots), &outs)?;
         Ok(results)
     }
@@ -169,19 +164,16 @@ impl Single<'_> {
     /// The operands of a product and a fresh result, as the kernel is to see it and as it is afterwards. One that is stored with
     /// its last two axes swapped is the product of the swapped operands, whose bits are the same (GEMM-1).
     fn product(&self, slots: &Slots, op: &Matmul, is_turned: bool) -> Result<(Operands, CpuBuffer), Failure> {
-        let operand = |i: usize, turn: bool| {
-            let buffer = self.operand(slots, i);
-            turned(Src { ptr: buffer.storage.ptr(), layout: buffer.layout }, turn)
-        };
+        let operand = |i: usize, turn: bool| turned(self.operand(slots, i).src(), turn);
         let (mut a, mut b) = (operand(0, op.turn_a != is_turned), operand(1, op.turn_b != is_turned));
         let mut layout = Layout::packed(self.out_type(0));
         if is_turned {
             (a, b, layout) = (b, a, Layout::packed(swapped(&layout).ty()));
         }
         let mut result = self.fresh(layout.ty())?;
-        let c = Dst { ptr: result.storage.ptr(), layout: result.layout };
+        let c = result.dst();
         if is_turned {
-            result.layout = swapped(&result.layout);
+            result = result.with_layout(swapped(&c.layout));
         }
         Ok((Operands { a, b, c }, result))
     }
@@ -207,24 +199,23 @@ impl Single<'_> {
                 let layout = Layout::packed(buffer.layout.ty());
                 kernel(&sources, Dst { ptr: buffer.storage.ptr(), layout })?;
                 let taken = slots[slot as usize].take().and_then(Result::ok);
-                return Ok(taken.map(|buffer| CpuBuffer { layout, ..buffer }).into_iter().collect());
+                return Ok(taken.map(|buffer| buffer.with_layout(layout)).into_iter().collect());
             }
         }
         let copy = self.packed_copy(self.operand(slots, 0))?;
-        kernel(&sources, Dst { ptr: copy.storage.ptr(), layout: copy.layout })?;
+        kernel(&sources, copy.dst())?;
         Ok(smallvec![copy])
     }
 
     pub(crate) fn packed_copy(&self, buffer: &CpuBuffer) -> Result<CpuBuffer, Failure> {
         let copy = self.fresh(buffer.layout.ty())?;
-        let src = Src { ptr: buffer.storage.ptr(), layout: buffer.layout };
-        kernels::copy(self.cx.pool, src, Dst { ptr: copy.storage.ptr(), layout: copy.layout });
+        kernels::copy(self.cx.pool, buffer.src(), copy.dst());
         Ok(copy)
     }
 
     fn view(&self, slots: &Slots, change: impl FnOnce(&Layout) -> Layout) -> Result<Results, Failure> {
         let buffer = self.operand(slots, 0);
-        Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout: change(&buffer.layout) }])
+        Ok(smallvec![CpuBuffer::new(buffer.storage.clone(), change(&buffer.layout))])
     }
 
     /// The operand itself, unless the condition beside it holds.
@@ -241,17 +232,15 @@ impl Single<'_> {
     fn reshape(&self, slots: &Slots, shape: &Shape) -> Result<Results, Failure> {
         let buffer = self.operand(slots, 0);
         if let Some(layout) = buffer.layout.reshape(shape) {
-            return Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout }]);
+            return Ok(smallvec![CpuBuffer::new(buffer.storage.clone(), layout)]);
         }
-        let mut copy = self.packed_copy(buffer)?;
-        copy.layout = Layout::packed(self.out_type(0));
-        Ok(smallvec![copy])
+        Ok(smallvec![self.packed_copy(buffer)?.with_layout(Layout::packed(self.out_type(0)))])
     }
 
     fn slice(&self, slots: &Slots, op: &Slice) -> Result<Results, Failure> {
         let buffer = self.operand(slots, 0);
         let layout = self.slice_layout(&buffer.layout, &op.sizes, &op.steps)?.drop_axes(op.drop);
-        Ok(smallvec![CpuBuffer { storage: buffer.storage.clone(), layout }])
+        Ok(smallvec![CpuBuffer::new(buffer.storage.clone(), layout)])
     }
 
     fn update_slice(&self, slots: &mut Slots, op: &UpdateSlice) -> Result<Results, Failure> {
@@ -287,7 +276,7 @@ impl Single<'_> {
         let is_whole = ty.dtype != DType::Bool || payload.iter().fold(0, |most, &b| most.max(b)) <= 1;
         if is_whole && let Some(storage) = adopted(payload, self.cx.allocator) {
             // It is the engine's own memory, written by whoever made the payload (LENT-2).
-            return Ok(smallvec![CpuBuffer { storage, layout: Layout::packed(ty) }]);
+            return Ok(smallvec![CpuBuffer::new(storage, Layout::packed(ty))]);
         }
         let out = self.fresh(ty)?;
         // SAFETY: the storage is fresh, has room for all of the payload, and nobody else knows it.

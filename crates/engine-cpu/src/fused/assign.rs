@@ -164,7 +164,7 @@ impl Draft<'_> {
         let natural = loops == Loops::Flat || is_row_major(&space, &order);
         let mut outs = self.outs;
         for out in outs.iter_mut().filter(|_| !natural) {
-            out.layout = packed_in(out.ty, &order);
+            out.layout = packed_in(out.ty, &order).into();
         }
         Fused {
             ins: self.ins,

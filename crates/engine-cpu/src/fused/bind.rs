@@ -128,11 +128,11 @@ impl Fused {
         unsafe { bound.execute(pool) };
 
         for (out, storage) in self.outs.iter().zip(storages) {
-            let layout = order.as_ref().map_or(out.layout, |order| packed_in(out.ty, order));
+            let layout = order.as_ref().map_or_else(|| out.layout.clone(), |order| Arc::new(packed_in(out.ty, order)));
             slots[out.slot as usize] = storage.map(|storage| Ok(CpuBuffer { storage, layout }));
         }
         for (reduction, storage) in self.reductions.iter().zip(reduced) {
-            slots[reduction.slot as usize] = Some(Ok(CpuBuffer { storage, layout: reduction.layout }));
+            slots[reduction.slot as usize] = Some(Ok(CpuBuffer { storage, layout: reduction.layout.clone() }));
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! From a step to a tile program.
 
+use std::sync::Arc;
+
 use gt_ir::ops::{Binary, Compare, Select, Side};
 use gt_ir::rows::BinaryKind;
 use gt_ir::{DType, Instr, Op, Shape, TensorId, TensorType};
@@ -88,7 +90,7 @@ impl Fused {
                 let ty = plan.types[instr.outs[0].0 as usize];
                 let level = if reduces || (draft.whole_rows && ty.shape != space) { Level::Row } else { Level::Full };
                 draft.picos += if level == Level::Full { 15 * ty.dtype.size() } else { 0 };
-                let (slot, layout) = (slot_of(instr.outs[0]), Layout::packed(ty));
+                let (slot, layout) = (slot_of(instr.outs[0]), Arc::new(Layout::packed(ty)));
                 draft.outs.push(FusedOut { slot, level, instr: at, ty, bytes: ty.bytes(), layout, tile: 0 });
             }
         }
@@ -271,8 +273,14 @@ impl Draft<'_> {
                 if self.whole_rows {
                     return self.fold(slot_of(out), ty.dtype, kernels, source);
                 }
-                let reduction =
-                    Reduction { slot: slot_of(out), instr: at, ty, layout: Layout::packed(ty), source: 0, kernels };
+                let reduction = Reduction {
+                    slot: slot_of(out),
+                    instr: at,
+                    ty,
+                    layout: Arc::new(Layout::packed(ty)),
+                    source: 0,
+                    kernels,
+                };
                 self.reductions.push((reduction, source));
             }
             Op::Iota(_)

@@ -38,6 +38,8 @@ mod run;
 mod unary;
 mod walk;
 
+use std::sync::Arc;
+
 use gt_ir::{AxisSet, Shape, TensorType};
 use gt_plan::{Part, Slot};
 
@@ -117,7 +119,7 @@ pub(crate) struct FusedOut {
     instr: u32,
     ty: TensorType,
     bytes: usize,
-    layout: Layout,
+    layout: Arc<Layout>,
     /// Its tile in scratch memory, for FUSED-3.
     tile: usize,
 }
@@ -127,7 +129,7 @@ pub(crate) struct Reduction {
     pub slot: Slot,
     instr: u32,
     ty: TensorType,
-    layout: Layout,
+    layout: Arc<Layout>,
     /// The place of what is reduced.
     source: u16,
     kernels: ReduceKernels,
