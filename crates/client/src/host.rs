@@ -6,8 +6,7 @@ use half::{bf16, f16};
 use crate::error::{Error, Result};
 use crate::lane::{self, UPLOAD_CUT_BYTES};
 use crate::session::{blocking, interrupted, session, wait_error};
-use crate::tensor::{History, Tensor};
-use crate::value::Value;
+use crate::tensor::Tensor;
 
 /// A Rust type that is some dtype's element.
 pub trait Element: Copy + 'static {
@@ -89,7 +88,7 @@ impl Tensor {
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
         let id = lane::record(op.into(), &[], &[], 1, Some(bytes))?;
-        Ok(Tensor::from_value(Value::new(id, ty), History::None))
+        Ok(Tensor::made(id, &ty))
     }
 
     /// A tensor from packed little-endian bytes that are the caller's: they are copied once, at this call.
@@ -102,7 +101,7 @@ impl Tensor {
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
         let (id, sent) = lane::recorded(op.into(), &[], &[], 1, None)?;
-        let tensor = Tensor::from_value(Value::new(id, ty), History::None);
+        let tensor = Tensor::made(id, &ty);
         // Also where the wait for credits was interrupted: the window is on its way, and its worker waits for this.
         let lent = blocking(|| session.link.lend(id, bytes, &interrupted)).map_err(wait_error);
         sent.and(lent).map(|()| tensor)

@@ -15,10 +15,12 @@ pub mod ops;
 pub mod remote;
 pub mod rng;
 pub mod session;
+mod shown;
 pub mod signal;
 pub mod site;
 mod stretch;
 mod tensor;
+mod thread;
 mod value;
 mod view;
 

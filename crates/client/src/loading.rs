@@ -6,8 +6,7 @@ use crate::error::Result;
 use crate::lane;
 use crate::link::{AnnouncedBatch, WantedLoader, WorkerLoader};
 use crate::session::{Session, blocking, failed, interrupted, running, session, wait_error};
-use crate::tensor::{History, Tensor};
-use crate::value::Value;
+use crate::tensor::Tensor;
 
 /// A loader on a worker, or on several. Dropping it ends it; values that were taken from it stay.
 pub struct Loader {
@@ -63,7 +62,7 @@ impl Loader {
                 self.remote.unbind(&ids[number..]);
                 return Err(failed(Failure::new(FailureKind::Internal, format!("{id:?} was to be {expected:?}"))));
             }
-            tensors.push(Tensor::from_value(Value::new(id, *ty), History::None));
+            tensors.push(Tensor::made(id, ty));
             // Also where a wait for credits was interrupted: the rest of the batch belongs to it.
             done = done.and(sent);
         }

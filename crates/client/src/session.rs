@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Failed, Result};
 use crate::link::{Link, WaitError};
+use crate::thread::THREAD;
 
 static SESSION: Mutex<Option<&'static Session>> = Mutex::new(None);
 /// Raised with every change of [`SESSION`], so that threads can look at a copy of their own.
@@ -84,21 +85,16 @@ pub fn session() -> Result<&'static Session> {
     }
 }
 
-thread_local! {
-    /// The session as this thread saw it, after so many changes.
-    static SEEN: Cell<(u64, Option<&'static Session>)> = const { Cell::new((0, None)) };
-}
-
 #[inline]
 fn current() -> Option<&'static Session> {
-    let (changes, seen) = SEEN.get();
+    let (changes, seen) = THREAD.with(|thread| thread.session.get());
     if changes == CHANGES.load(Ordering::Acquire) { seen } else { look() }
 }
 
 #[cold]
 fn look() -> Option<&'static Session> {
     let session = SESSION.lock();
-    SEEN.set((CHANGES.load(Ordering::Acquire), *session));
+    THREAD.with(|thread| thread.session.set((CHANGES.load(Ordering::Acquire), *session)));
     *session
 }
 

@@ -1,15 +1,13 @@
 //! Source lines, interned: an instruction carries a number, an error carries `file:line`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::Location;
 
 use gt_ir::SiteId;
 use parking_lot::Mutex;
 
-thread_local! {
-    static CURRENT: Cell<SiteId> = const { Cell::new(SiteId(0)) };
-}
+use crate::thread::THREAD;
 
 struct Table {
     names: Vec<String>,
@@ -40,13 +38,13 @@ pub fn name(id: SiteId) -> Option<String> {
 /// Says which line the instructions recorded next by this thread belong to.
 #[inline]
 pub fn set(id: SiteId) {
-    CURRENT.set(id);
+    THREAD.with(|thread| thread.site.set(id));
 }
 
 /// The line that what this thread records now belongs to: the one set last, or, in a program that sets none, the caller's.
 #[inline]
 pub(crate) fn here(caller: &'static Location<'static>) -> SiteId {
-    match CURRENT.get() {
+    match THREAD.with(|thread| thread.site.get()) {
         SiteId(0) => of_rust(caller),
         set => set,
     }

@@ -4,18 +4,19 @@
 //! has moved on, the handle derives itself again. Autograd history belongs to the handle: a base and its views share it
 //! by deriving from the base, a detached alias shares only the cell.
 //!
-//! TENSOR-1: `state` is locked for loads and stores only; recording happens with no lock held.
+//! TENSOR-1: what is shown is locked for loads and stores only; recording happens with no lock of a tensor held.
+//! TENSOR-2: a tensor gets a cell when somebody asks for it: to write to it, to share it or to watch it. Most never do.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Steps, TensorType};
-use parking_lot::Mutex;
+use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Steps, TensorId, TensorType};
 use smallvec::SmallVec;
 
-use crate::autograd::{Edge, GradSlot, Node, enable_grad, grad_enabled, no_grad};
+use crate::autograd::{Edge, Node, enable_grad, grad_enabled, no_grad};
 use crate::error::{Error, Result};
 use crate::lane;
 use crate::session::{blocking, interrupted, session, wait_error};
+use crate::shown::{History, Shown};
 use crate::value::{Cell, Value};
 use crate::view::View;
 
@@ -35,31 +36,13 @@ pub struct Tensor(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub ty: TensorType,
-    pub cell: Arc<Cell>,
+    /// None is a cell that holds what is shown and was never written to (TENSOR-2).
+    pub cell: OnceLock<Arc<Cell>>,
     /// How to look at the cell; `None` sees all of it as it is.
     pub view: Option<Box<View>>,
     /// Whether writes through it escape autograd's version check, as those through `.data` do.
     pub quiet: bool,
-    pub state: Mutex<State>,
-}
-
-pub(crate) struct State {
-    pub value: Value,
-    /// The cell's version that `value` was derived from.
-    pub version: u32,
-    pub history: History,
-}
-
-/// Where gradients of a tensor go.
-#[derive(Clone, Default)]
-pub(crate) enum History {
-    /// Nowhere.
-    #[default]
-    None,
-    /// Into its own `.grad`.
-    Leaf(Arc<GradSlot>),
-    /// To the instruction that made it; the slot is there once `retain_grad` was asked for.
-    Node(Edge, Option<Arc<GradSlot>>),
+    pub shown: Shown,
 }
 
 /// The outputs of an instruction.
@@ -67,25 +50,49 @@ pub(crate) type Results = SmallVec<[Tensor; 1]>;
 
 impl Tensor {
     /// A tensor of its own that shows `value`.
-    #[inline]
     #[track_caller]
     pub(crate) fn from_value(value: Value, history: History) -> Self {
-        let cell = Cell::new(value.clone());
-        Tensor::in_cell(value, cell, history)
+        let ty = *value.ty();
+        Tensor::whole(&ty, Shown::of(value, 0, history))
+    }
+
+    /// The result of an instruction that was just recorded.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn made(id: TensorId, ty: &TensorType) -> Self {
+        Tensor::whole(ty, Shown::made(id, 0))
     }
 
     /// A tensor that shows all of a new cell.
     #[inline]
     #[track_caller]
-    fn in_cell(value: Value, cell: Arc<Cell>, history: History) -> Self {
-        let ty = *value.ty();
-        Tensor(Arc::new(Inner {
-            ty,
-            cell,
-            view: None,
-            quiet: false,
-            state: Mutex::new(State { value, version: 0, history }),
-        }))
+    fn whole(ty: &TensorType, shown: Shown) -> Self {
+        Tensor(Arc::new(Inner { ty: *ty, cell: OnceLock::new(), view: None, quiet: false, shown }))
+    }
+
+    /// The tensor, made by output `index` of `node`.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn made_by(self, node: Arc<Node>, index: u32) -> Self {
+        self.0.shown.change_history(|history| *history = History::Node(Edge::Node(node, index), None));
+        self
+    }
+
+    /// The tensor's cell.
+    pub(crate) fn cell(&self) -> &Arc<Cell> {
+        self.0.cell.get_or_init(|| Cell::new(self.0.shown.value(&self.0.ty).0))
+    }
+
+    /// The cell if somebody has asked for it.
+    #[inline]
+    pub(crate) fn known_cell(&self) -> Option<&Arc<Cell>> {
+        self.0.cell.get()
+    }
+
+    /// Whether what is shown is what the cell holds.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.shown.version() == self.known_cell().map_or(0, |cell| cell.version())
     }
 
     /// Records an instruction on tensors and tracks it if gradients may flow.
@@ -105,20 +112,15 @@ impl Tensor {
         let node_op = if tracked { Some(op.clone()) } else { None };
         let refs: SmallVec<[&Value; 3]> = values.iter().collect();
         let first = lane::record(op, &refs, scalars, outs.len(), None)?;
-        let mut made: SmallVec<[(Value, Arc<Cell>); 1]> = SmallVec::new();
-        for (i, ty) in outs.iter().enumerate() {
-            let value = Value::new(gt_ir::TensorId(first.0 + i as u64), *ty);
-            let cell = Cell::new(value.clone());
-            made.push((value, cell));
-        }
-        let node = node_op.map(|op| Node::for_op(op, scalars, ins, &values, &types, &made));
         let mut results = Results::new();
-        for (i, (value, cell)) in made.into_iter().enumerate() {
-            let history = match &node {
-                Some(node) if value.ty().dtype.is_float() => History::Node(Edge::Node(node.clone(), i as u32), None),
-                _ => History::None,
-            };
-            results.push(Tensor::in_cell(value, cell, history));
+        for (i, ty) in outs.iter().enumerate() {
+            results.push(Tensor::made(TensorId(first.0 + i as u64), ty));
+        }
+        if let Some(op) = node_op {
+            let node = Node::for_op(op, scalars, ins, &values, &results);
+            for (i, out) in results.iter_mut().enumerate().filter(|(_, out)| out.dtype().is_float()) {
+                *out = out.clone().made_by(node.clone(), i as u32);
+            }
         }
         Ok(results)
     }
@@ -130,37 +132,46 @@ impl Tensor {
         op: Op,
         ins: [&Tensor; N],
         scalars: &[Scalar],
-        ty: TensorType,
+        ty: &TensorType,
     ) -> Result<Tensor> {
-        let mut tracked = false;
-        let mut failed = None;
-        // An error leaves a hole, which is never looked into: the call ends there.
-        let values: [Option<Value>; N] = std::array::from_fn(|i| match ins[i].look() {
-            Ok((value, tracks)) => {
-                tracked |= tracks;
-                Some(value)
-            }
-            Err(e) => {
-                failed = Some(e);
-                None
-            }
-        });
-        if let Some(e) = failed {
-            return Err(e);
+        let needs = (0..N).fold(0, |needs, i| needs | (ins[i].0.shown.tracks() as u64) << i);
+        let tracked = needs != 0 && ty.dtype.is_float() && grad_enabled();
+        // What the tape keeps must be held before it is recorded; the rest need only be named.
+        if tracked && op.primitive().saves(needs).ins != 0 {
+            return Tensor::apply_values(op, ins, scalars, ty);
         }
-        let values = values.map(|v| v.expect("every look gave a value"));
+        let node_op = tracked.then(|| op.clone());
+        let out = match lane::record_shown(op, ins, scalars)? {
+            Ok(id) => Tensor::made(id, ty),
+            Err(given_back) => return Tensor::apply_values(given_back, ins, scalars, ty),
+        };
+        Ok(match node_op {
+            None => out,
+            Some(op) => {
+                let node = Node::for_op(op, scalars, &ins, &[], std::slice::from_ref(&out));
+                out.made_by(node, 0)
+            }
+        })
+    }
+
+    /// [`Tensor::apply_known`] where a look at the operands does not do.
+    #[inline(never)]
+    #[track_caller]
+    fn apply_values<const N: usize>(op: Op, ins: [&Tensor; N], scalars: &[Scalar], ty: &TensorType) -> Result<Tensor> {
+        let (mut values, mut tracked) = (SmallVec::<[Value; N]>::new(), false);
+        for t in ins {
+            let (value, tracks) = t.look()?;
+            values.push(value);
+            tracked |= tracks;
+        }
         let refs: [&Value; N] = std::array::from_fn(|i| &values[i]);
-        if tracked && ty.dtype.is_float() && grad_enabled() {
-            let first = lane::record(op.clone(), &refs, scalars, 1, None)?;
-            let value = Value::new(first, ty);
-            let made = [(value.clone(), Cell::new(value))];
-            let types: [TensorType; N] = std::array::from_fn(|i| ins[i].0.ty);
-            let node = Node::for_op(op, scalars, &ins, &values, &types, &made);
-            let [(value, cell)] = made;
-            return Ok(Tensor::in_cell(value, cell, History::Node(Edge::Node(node, 0), None)));
+        if !tracked || !ty.dtype.is_float() || !grad_enabled() {
+            return lane::record(op, &refs, scalars, 1, None).map(|id| Tensor::made(id, ty));
         }
-        let first = lane::record(op, &refs, scalars, 1, None)?;
-        Ok(Tensor::from_value(Value::new(first, ty), History::None))
+        let id = lane::record(op.clone(), &refs, scalars, 1, None)?;
+        let out = Tensor::made(id, ty);
+        let node = Node::for_op(op, scalars, &ins, &values, std::slice::from_ref(&out));
+        Ok(out.made_by(node, 0))
     }
 
     /// Records an instruction with one output.
@@ -182,12 +193,11 @@ impl Tensor {
     #[inline]
     #[track_caller]
     fn look(&self) -> Result<(Value, bool)> {
-        {
-            let state = self.0.state.lock();
-            if state.version == self.0.cell.version() {
-                return Ok((state.value.clone(), !matches!(state.history, History::None)));
-            }
+        let (value, version) = self.0.shown.value(&self.0.ty);
+        if version == self.known_cell().map_or(0, |cell| cell.version()) {
+            return Ok((value, self.0.shown.tracks()));
         }
+        drop(value);
         let value = self.derive()?;
         Ok((value, self.requires_grad()))
     }
@@ -196,16 +206,11 @@ impl Tensor {
     #[cold]
     #[track_caller]
     fn derive(&self) -> Result<Value> {
+        let (source, version) = self.cell().read();
         let Some(view) = &self.0.view else {
-            let (value, version) = self.0.cell.read();
-            let mut state = self.0.state.lock();
-            let old = std::mem::replace(&mut state.value, value.clone());
-            state.version = version;
-            drop(state);
-            drop(old);
-            return Ok(value);
+            self.0.shown.show(source.clone(), version, None);
+            return Ok(source);
         };
-        let (source, version) = self.0.cell.read();
         let (value, history) = match &view.base {
             // The base's history may have moved on with the cell: derive through it, so that gradients follow.
             Some(base) if view.untracked => {
@@ -230,16 +235,8 @@ impl Tensor {
                 (fresh.value()?, None)
             }
         };
-        let mut state = self.0.state.lock();
-        let old = std::mem::replace(&mut state.value, value.clone());
-        state.version = version;
         // A view that became a leaf by itself (`requires_grad_`) keeps its own slot.
-        let old_history = match (history, &state.history) {
-            (Some(new), History::None | History::Node(..)) => Some(std::mem::replace(&mut state.history, new)),
-            _ => None,
-        };
-        drop(state);
-        drop((old, old_history));
+        self.0.shown.show(value.clone(), version, history);
         Ok(value)
     }
 
@@ -251,19 +248,18 @@ impl Tensor {
             view.untracked
                 && view.to_base == 0
                 && view.base.as_ref().is_some_and(Tensor::requires_grad)
-                && self.0.state.lock().version != self.0.cell.version()
+                && !self.is_current()
         })
     }
 
     /// Another handle on the same cell, seen through `view`.
     #[track_caller]
-    pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, value: Value, history: History) -> Tensor {
-        let version = self.0.cell.version();
-        if self.0.cell.is_state() {
-            value.mark_state(true);
+    pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, shown: Shown) -> Tensor {
+        let cell = self.cell().clone();
+        if cell.is_state() {
+            shown.value(&ty).0.mark_state(true);
         }
-        let state = Mutex::new(State { value, version, history });
-        Tensor(Arc::new(Inner { ty, cell: self.0.cell.clone(), view, quiet: self.0.quiet, state }))
+        Tensor(Arc::new(Inner { ty, cell: cell.into(), view, quiet: self.0.quiet, shown }))
     }
 
     /// The tensor type.
@@ -332,7 +328,7 @@ impl Tensor {
     /// How often the tensor's cell was written to.
     #[track_caller]
     pub fn version(&self) -> u32 {
-        self.0.cell.seen()
+        self.known_cell().map_or(0, |cell| cell.seen())
     }
 
     /// Whether both are the same tensor.
@@ -350,13 +346,13 @@ impl Tensor {
     /// The same for the cell: equal for all tensors that share it.
     #[track_caller]
     pub fn cell_key(&self) -> usize {
-        Arc::as_ptr(&self.0.cell) as usize
+        Arc::as_ptr(self.cell()) as usize
     }
 
     /// Whether both look at the same cell.
     #[track_caller]
     pub fn shares_cell(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0.cell, &other.0.cell)
+        self.is(other) || self.known_cell().is_some_and(|cell| other.known_cell().is_some_and(|o| Arc::ptr_eq(cell, o)))
     }
 
     /// The tensor this is a view of.
@@ -374,13 +370,13 @@ impl Tensor {
     /// Says whether the tensor is state: a parameter, a buffer, what an optimizer keeps. A group of workers that uses it
     /// keeps it whole, where it splits data. What is written to it later is state too.
     pub fn mark_state(&self, on: bool) {
-        self.0.cell.mark_state(on);
-        self.0.state.lock().value.mark_state(on);
+        self.cell().mark_state(on);
+        self.0.shown.value(&self.0.ty).0.mark_state(on);
     }
 
     /// Whether the tensor is state; see [`Tensor::mark_state`].
     pub fn is_state(&self) -> bool {
-        self.0.cell.is_state()
+        self.known_cell().is_some_and(|cell| cell.is_state())
     }
 
     /// A copy that lies as `scope` says: what is made there (SIGNAL-5).

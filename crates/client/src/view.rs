@@ -5,11 +5,11 @@ use std::sync::Arc;
 use gt_ir::ops::{Broadcast, Permute, Reshape, Slice, UpdateSlice, inverse_permutation};
 use gt_ir::{AxisSet, Op, Scalar, Scalars, Shape, Steps, TensorType};
 
-use crate::autograd::{Edge, Node, grad_enabled, no_grad};
+use crate::autograd::{Node, grad_enabled, no_grad};
 use crate::error::{Error, Result};
 use crate::lane;
-use crate::tensor::{History, Tensor};
-use crate::value::Value;
+use crate::shown::{History, Shown};
+use crate::tensor::Tensor;
 
 /// One step from a whole to a part of it. Views of one view share the steps that lead to it.
 #[derive(Debug)]
@@ -120,14 +120,6 @@ impl Tensor {
         let tracked = grad_enabled() && self.requires_grad();
         let id = lane::record(op.clone(), &[&source], starts, 1, None)?;
         let ty = TensorType { shape, ..self.0.ty };
-        let value = Value::new(id, ty);
-        let history = if tracked {
-            let made = [(value.clone(), self.0.cell.clone())];
-            let node = Node::for_op(op.clone(), starts, &[self], &[source], &[self.0.ty], &made);
-            History::Node(Edge::Node(node, 0), None)
-        } else {
-            History::None
-        };
         let (before, base, to_base) = match &self.0.view {
             // What lies below a leaf has no part in its history.
             Some(view) if self.collects_gradients() => {
@@ -140,20 +132,22 @@ impl Tensor {
         };
         let untracked = !grad_enabled() || self.0.view.as_ref().is_some_and(|view| view.untracked);
         let repeats = matches!(op, Op::Broadcast(_)) || before.as_ref().is_some_and(|b| b.repeats);
-        let last = Arc::new(Look { op, starts: starts.into(), from: self.0.ty, before, repeats });
-        Ok(self.with_view(ty, Some(Box::new(View { last, base, to_base, untracked, strides, offset })), value, history))
+        let last = Arc::new(Look { op: op.clone(), starts: starts.into(), from: self.0.ty, before, repeats });
+        let view = Box::new(View { last, base, to_base, untracked, strides, offset });
+        let made = self.with_view(ty, Some(view), Shown::made(id, self.cell().version()));
+        if !tracked {
+            return Ok(made);
+        }
+        let node = Node::for_op(op, starts, &[self], &[source], std::slice::from_ref(&made));
+        Ok(made.made_by(node, 0))
     }
 
     /// An alias without history.
     #[track_caller]
     pub fn detach(&self) -> Tensor {
-        let state = self.0.state.lock();
-        let (value, version) = (state.value.clone(), state.version);
-        drop(state);
+        let (value, version) = self.0.shown.value(&self.0.ty);
         let view = self.0.view.as_ref().map(|v| Box::new(v.without_base()));
-        let alias = self.with_view(self.0.ty, view, value, History::None);
-        alias.0.state.lock().version = version;
-        alias
+        self.with_view(self.0.ty, view, Shown::of(value, version, History::None))
     }
 
     /// An alias without history whose writes autograd does not see: what `.data` is.
@@ -167,7 +161,7 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn into_handle_of(self, history: History) -> Tensor {
         let inner = Arc::into_inner(self.0).expect("the alias was just made");
-        inner.state.lock().history = history;
+        inner.shown.change_history(|own| *own = history);
         Tensor(Arc::new(crate::tensor::Inner { quiet: false, ..inner }))
     }
 
@@ -205,12 +199,8 @@ impl Tensor {
         let kept = Tensor::apply(gt_ir::ops::Write {}.into(), &ins, &[])?;
         for (t, kept) in tensors.iter().zip(&kept) {
             let value = kept.value()?;
-            let version = t.0.cell.write(value.clone(), t.0.quiet);
-            let mut state = t.0.state.lock();
-            let old = std::mem::replace(&mut state.value, value);
-            state.version = version;
-            drop(state);
-            drop(old);
+            let version = t.cell().write(value.clone(), t.0.quiet);
+            t.0.shown.show(value, version, None);
         }
         Ok(())
     }
@@ -230,18 +220,8 @@ impl Tensor {
                 let old = Tensor::from_value(self.value()?, History::None);
                 let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &new], &[]))?;
                 let value = kept.value()?;
-                let version = self.0.cell.write(value.clone(), self.0.quiet);
-                let history = new.history();
-                let mut state = self.0.state.lock();
-                let old_value = std::mem::replace(&mut state.value, value);
-                state.version = version;
-                let old_history = if grad_enabled() && !matches!(state.history, History::Leaf(_)) {
-                    Some(std::mem::replace(&mut state.history, history))
-                } else {
-                    None
-                };
-                drop(state);
-                drop((old_value, old_history));
+                let version = self.cell().write(value.clone(), self.0.quiet);
+                self.0.shown.show(value, version, grad_enabled().then(|| new.history()));
             }
             Some(view) => match &view.base {
                 // Through the base, so that its history holds the write; this view then derives itself from it.
@@ -250,18 +230,15 @@ impl Tensor {
                     base.assign(&whole)?;
                 }
                 None => {
-                    let (content, _) = self.0.cell.read();
+                    let (content, _) = self.cell().read();
                     let old = Tensor::from_value(content, History::None);
                     let tracked = new.requires_grad() && grad_enabled();
                     let whole = no_grad(|| view.write(&old, &new.detach()))?;
                     let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &whole], &[]))?;
-                    let version = self.0.cell.write(kept.value()?, self.0.quiet);
+                    let version = self.cell().write(kept.value()?, self.0.quiet);
                     if tracked {
                         // An alias of its own history: it shows what was written.
-                        let mut state = self.0.state.lock();
-                        state.value = new.value()?;
-                        state.version = version;
-                        state.history = new.history();
+                        self.0.shown.show(new.value()?, version, Some(new.history()));
                     }
                 }
             },

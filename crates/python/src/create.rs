@@ -11,7 +11,7 @@ use crate::data::from_any;
 use crate::device;
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, new_object};
 
 /// An argument that may be left out.
 pub(crate) type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -54,14 +54,14 @@ fn tensor(
     device: Any<'_, '_>,
     requires_grad: bool,
     pin_memory: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<Py<PyTensor>> {
     let _ = pin_memory;
     mark(data.py());
     let dev = match (device, data.cast::<PyTensor>()) {
         (None, Ok(t)) => t.get().device(),
         _ => device::optional(device)?,
     };
-    finish_from(|| from_any(data, args::dtype(dtype)?), requires_grad, dev)
+    new_object(data.py(), finish_from(|| from_any(data, args::dtype(dtype)?), requires_grad, dev)?)
 }
 
 /// The tensor itself if it is one of that dtype, else a new one.
@@ -84,7 +84,7 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
         let dev = if device.is_none() { t.get().device() } else { device::optional(device)? };
         return Ok(t.get().cast_to(t, dt, dev, false)?.into_any());
     }
-    Ok(tensor(data, dtype, device, false, false)?.into_pyobject(data.py())?.into_any())
+    Ok(tensor(data, dtype, device, false, false)?.into_bound(data.py()).into_any())
 }
 
 /// A tensor from a NumPy array: a copy, taken now.

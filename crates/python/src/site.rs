@@ -3,7 +3,7 @@
 //! A call site is a code object and an instruction offset. Both are looked up in a small table whose entries hold the code
 //! object, so that its address cannot come to mean another; the line is computed once per site. No frame is kept.
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -54,9 +54,12 @@ struct Entry {
 }
 
 const SLOTS: usize = 512;
+const NOTHING: Entry = Entry { code: std::ptr::null_mut(), offset: 0, site: SiteId(0), internal: false };
 
-struct Table {
-    slots: Box<[Entry; SLOTS]>,
+type Entries = Box<[Cell<Entry>; SLOTS]>;
+
+/// What is needed to fill an entry.
+struct Known {
     /// The package's folder, with a separator at the end.
     package: String,
     /// Code objects that entries refer to; never released, one per function that calls GT.
@@ -64,7 +67,8 @@ struct Table {
 }
 
 thread_local! {
-    static TABLE: RefCell<Option<Table>> = const { RefCell::new(None) };
+    static ENTRIES: OnceCell<Entries> = const { OnceCell::new() };
+    static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
 }
 
 /// Says which line the instructions recorded next belong to.
@@ -109,6 +113,12 @@ fn find(py: Python<'_>) -> Option<SiteId> {
     }
 }
 
+#[inline]
+fn with_slot<T>(slot: usize, f: impl FnOnce(&Cell<Entry>) -> T) -> T {
+    let empty = || Box::new([const { Cell::new(NOTHING) }; SLOTS]);
+    ENTRIES.with(|entries| f(&entries.get_or_init(empty)[slot % SLOTS]))
+}
+
 /// The entry of a frame's current instruction.
 ///
 /// # Safety
@@ -119,12 +129,11 @@ unsafe fn look(py: Python<'_>, frames: &Frames, frame: *mut ffi::PyFrameObject) 
     unsafe {
         let code = ffi::PyFrame_GetCode(frame);
         let offset = (frames.last_instruction)(frame);
-        let slot = ((code as usize >> 4) ^ (offset as usize).wrapping_mul(0x9e37)) % SLOTS;
-        let hit =
-            TABLE.with_borrow(|t| t.as_ref().map(|t| t.slots[slot]).filter(|e| e.code == code && e.offset == offset));
-        let entry = match hit {
-            Some(entry) => Some(entry),
-            None => enter(py, code, offset, slot, ffi::PyFrame_GetLineNumber(frame)),
+        let slot = (code as usize >> 4) ^ (offset as usize).wrapping_mul(0x9e37);
+        let entry = with_slot(slot, Cell::get);
+        let entry = match entry.code == code && entry.offset == offset {
+            true => Some(entry),
+            false => enter(py, code, offset, slot, ffi::PyFrame_GetLineNumber(frame)),
         };
         ffi::Py_DECREF(code.cast());
         entry
@@ -137,19 +146,19 @@ fn enter(py: Python<'_>, code: *mut ffi::PyCodeObject, offset: c_int, slot: usiz
     let object: Bound<'_, PyAny> = unsafe { Bound::from_borrowed_ptr(py, code.cast()) };
     let file: String = object.getattr("co_filename").and_then(|f| f.extract()).ok()?;
     let site = gt_client::site::intern(&format!("{file}:{line}"));
-    let fresh = TABLE.with_borrow(|t| t.is_none()).then(|| package_folder(py));
-    TABLE.with_borrow_mut(|t| {
-        let table = t.get_or_insert_with(|| Table {
-            slots: Box::new([Entry { code: std::ptr::null_mut(), offset: 0, site: SiteId(0), internal: false }; SLOTS]),
+    let fresh = KNOWN.with_borrow(|known| known.is_none()).then(|| package_folder(py));
+    KNOWN.with_borrow_mut(|known| {
+        let known = known.get_or_insert_with(|| Known {
             package: fresh.unwrap_or_default(),
             held: std::collections::HashSet::new(),
         });
-        let internal = (!table.package.is_empty() && file.starts_with(&table.package)) || file.starts_with("<frozen ");
-        if table.held.insert(code as usize) {
+        let internal = (!known.package.is_empty() && file.starts_with(&known.package)) || file.starts_with("<frozen ");
+        if known.held.insert(code as usize) {
             std::mem::forget(object.unbind());
         }
-        table.slots[slot] = Entry { code, offset, site, internal };
-        Some(table.slots[slot])
+        let entry = Entry { code, offset, site, internal };
+        with_slot(slot, |s| s.set(entry));
+        Some(entry)
     })
 }
 

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use super::edge::Edge;
 use super::node::Node;
 use crate::error::Result;
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 
 /// The backward pass of a custom function. Called with no lock held.
 pub trait CustomBackward: Send {
@@ -41,7 +42,8 @@ pub fn custom(
             if ins.iter().any(|t| t.is(out)) {
                 return Ok(Tensor::from_value(out.value()?, history));
             }
-            out.0.state.lock().history = history;
+            let old = out.0.shown.change_history(|own| std::mem::replace(own, history));
+            drop(old);
             Ok(out.clone())
         })
         .collect()

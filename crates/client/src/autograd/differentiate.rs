@@ -12,7 +12,8 @@ use super::gathered::Part;
 use super::node::{Node, NodeKind, Saved};
 use super::{GradModeGuard, grad_enabled};
 use crate::error::{Error, Result};
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 use crate::value::Value;
 
 /// The gradient of the first input, where it is one of a part of it only.

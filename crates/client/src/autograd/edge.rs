@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::node::{GradSlot, Node};
 use crate::error::{Error, Result};
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 
 /// Where the gradient of a tensor goes: an output of a node, or a leaf.
 #[derive(Clone)]
@@ -20,7 +21,7 @@ pub(super) type EdgeKey = (usize, u32);
 impl Edge {
     /// The edge to where the gradient of a tensor goes, if it has one.
     pub(super) fn of(tensor: &Tensor) -> Option<Edge> {
-        match &tensor.0.state.lock().history {
+        match &*tensor.0.shown.history() {
             History::None => None,
             History::Leaf(slot) => Some(Edge::Leaf(slot.clone())),
             History::Node(edge, _) => Some(edge.clone()),

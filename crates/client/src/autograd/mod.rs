@@ -22,34 +22,35 @@ pub use node::{GradSlot, NextStep, Node};
 pub use piece::{captured, position};
 
 use crate::error::{Error, Result};
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 use std::sync::Arc;
 
 impl Tensor {
     /// Whether gradients flow to or through this tensor.
     #[inline]
     pub fn requires_grad(&self) -> bool {
-        !matches!(self.0.state.lock().history, History::None)
+        self.0.shown.tracks()
     }
 
     /// Whether no tracked instruction made it.
     pub fn is_leaf(&self) -> bool {
-        !matches!(self.0.state.lock().history, History::Node(..))
+        !matches!(*self.0.shown.history(), History::Node(..))
     }
 
     /// Whether it is a leaf that gradients flow to.
     pub(crate) fn collects_gradients(&self) -> bool {
-        matches!(self.0.state.lock().history, History::Leaf(_))
+        matches!(*self.0.shown.history(), History::Leaf(_))
     }
 
     pub(crate) fn history(&self) -> History {
-        self.0.state.lock().history.clone()
+        self.0.shown.history().clone()
     }
 
     /// The node that made it.
     pub fn grad_fn(&self) -> Option<Arc<Node>> {
         let _ = self.value();
-        match &self.0.state.lock().history {
+        match &*self.0.shown.history() {
             History::Node(Edge::Node(node, _), _) => Some(node.clone()),
             _ => None,
         }
@@ -57,27 +58,29 @@ impl Tensor {
 
     /// Makes the tensor a leaf that collects gradients, or stops it.
     pub fn set_requires_grad(&self, on: bool) -> Result<()> {
-        let mut state = self.0.state.lock();
-        match (&state.history, on) {
+        let became_leaf = self.0.shown.change_history(|history| match (&history, on) {
             (History::None, true) => {
                 if !self.0.ty.dtype.is_float() {
                     return Err(Error::State(
                         "only Tensors of floating point and complex dtype can require gradients".into(),
                     ));
                 }
-                state.history = History::Leaf(Arc::new(GradSlot::default()));
-                drop(state);
-                self.mark_state(true);
+                *history = History::Leaf(Arc::new(GradSlot::default()));
+                Ok(true)
             }
-            (History::Leaf(_), false) => state.history = History::None,
-            (History::Node(..), false) => {
-                return Err(Error::State(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in \
-                     a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-                        .into(),
-                ));
+            (History::Leaf(_), false) => {
+                *history = History::None;
+                Ok(false)
             }
-            _ => {}
+            (History::Node(..), false) => Err(Error::State(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in \
+                 a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                    .into(),
+            )),
+            _ => Ok(false),
+        })?;
+        if became_leaf {
+            self.mark_state(true);
         }
         Ok(())
     }
@@ -87,14 +90,14 @@ impl Tensor {
         if self.base().is_some() {
             return Err(Error::State("Can't detach views in-place. Use detach() instead.".into()));
         }
-        let old = std::mem::take(&mut self.0.state.lock().history);
+        let old = self.0.shown.change_history(std::mem::take);
         drop(old);
         Ok(())
     }
 
     /// Where its gradient is collected.
     pub fn grad_slot(&self) -> Option<Arc<GradSlot>> {
-        match &self.0.state.lock().history {
+        match &*self.0.shown.history() {
             History::Leaf(slot) | History::Node(_, Some(slot)) => Some(slot.clone()),
             _ => None,
         }
@@ -133,8 +136,7 @@ impl Tensor {
     /// Collects the gradient of a tensor that is not a leaf too.
     pub fn retain_grad(&self) -> Result<()> {
         let _ = self.value()?;
-        let mut state = self.0.state.lock();
-        match &mut state.history {
+        self.0.shown.change_history(|history| match history {
             History::None => Err(Error::State("can't retain_grad on Tensor that has requires_grad=False".into())),
             History::Leaf(_) => Ok(()),
             History::Node(edge, slot) => {
@@ -147,18 +149,18 @@ impl Tensor {
                 }
                 Ok(())
             }
-        }
+        })
     }
 
     /// Whether [`Tensor::retain_grad`] was called on a tensor that is not a leaf.
     pub fn retains_grad(&self) -> bool {
-        matches!(&self.0.state.lock().history, History::Node(_, Some(_)))
+        matches!(*self.0.shown.history(), History::Node(_, Some(_)))
     }
 
     /// Calls `hook` with the tensor's gradient on every backward pass; what it returns replaces the gradient.
     pub fn register_hook(&self, hook: Hook) -> Result<HookId> {
         let _ = self.value()?;
-        match &self.0.state.lock().history {
+        match &*self.0.shown.history() {
             History::None => {
                 Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into()))
             }
@@ -173,7 +175,7 @@ impl Tensor {
     /// # Errors
     /// When the tensor is not a leaf that collects gradients.
     pub fn register_hook_after_collecting(&self, hook: Hook) -> Result<HookId> {
-        match &self.0.state.lock().history {
+        match &*self.0.shown.history() {
             History::None => {
                 Err(Error::State("cannot register a hook on a tensor that doesn't require gradient".into()))
             }
@@ -187,7 +189,7 @@ impl Tensor {
     /// The same tensor, its node called after the function it ends: `Mean`, or `MeanBackward1` where that is not the
     /// function's first form.
     pub fn named(self, label: &'static str) -> Tensor {
-        if let History::Node(Edge::Node(node, _), _) = &self.0.state.lock().history {
+        if let History::Node(Edge::Node(node, _), _) = &*self.0.shown.history() {
             node.set_label(label);
         }
         self

@@ -1,20 +1,16 @@
 //! Whether the calling thread tracks what it records.
 
-use std::cell::Cell;
-
-thread_local! {
-    static ENABLED: Cell<bool> = const { Cell::new(true) };
-}
+use crate::thread::THREAD;
 
 /// Whether the calling thread tracks gradients.
 #[inline]
 pub fn grad_enabled() -> bool {
-    ENABLED.get()
+    THREAD.with(|thread| thread.tracks.get())
 }
 
 /// Switches tracking; returns what it was.
 pub fn set_grad_enabled(on: bool) -> bool {
-    ENABLED.replace(on)
+    THREAD.with(|thread| thread.tracks.replace(on))
 }
 
 /// Restores the mode when dropped.
@@ -29,7 +25,7 @@ impl GradModeGuard {
 
 impl Drop for GradModeGuard {
     fn drop(&mut self) {
-        ENABLED.set(self.0);
+        set_grad_enabled(self.0);
     }
 }
 

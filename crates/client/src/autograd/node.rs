@@ -67,8 +67,8 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    fn new(value: &Value, cell: &Arc<Cell>, version: u32) -> Self {
-        Saved { value: value.clone(), cell: Arc::downgrade(cell), version }
+    fn new(value: Value, cell: &Arc<Cell>) -> Self {
+        Saved { value, cell: Arc::downgrade(cell), version: cell.seen() }
     }
 
     /// The value, unless its cell was written to since.
@@ -130,37 +130,32 @@ fn edges(ins: &[&Tensor]) -> SmallVec<[Option<Edge>; 2]> {
 }
 
 impl Node {
-    /// The node of an instruction that was just recorded.
+    /// The node of an instruction that was just recorded on `ins`, which showed `values` then; those need not be given for an
+    /// op that saves none of them.
     #[inline]
-    pub(crate) fn for_op(
-        op: Op,
-        scalars: &[Scalar],
-        ins: &[&Tensor],
-        values: &[Value],
-        types: &[TensorType],
-        outs: &[(Value, Arc<Cell>)],
-    ) -> Arc<Node> {
+    pub(crate) fn for_op(op: Op, scalars: &[Scalar], ins: &[&Tensor], values: &[Value], outs: &[Tensor]) -> Arc<Node> {
         // Pushed one by one: collecting into a SmallVec costs several times as much, and this is every tracked op.
         let next = edges(ins);
         let mut needs = 0;
         for (i, edge) in next.iter().enumerate() {
             needs |= (edge.is_some() as u64) << i.min(63);
         }
-        let mut out_types = SmallVec::new();
-        for (value, _) in outs {
-            out_types.push(*value.ty());
-        }
+        let (mut in_types, mut out_types) = (SmallVec::new(), SmallVec::new());
+        ins.iter().for_each(|t| in_types.push(t.ty()));
+        outs.iter().for_each(|t| out_types.push(t.ty()));
         let saves = op.primitive().saves(needs);
         let wanted = |mask: u64, i: usize| mask >> i.min(63) & 1 != 0;
         let mut set = SavedSet::default();
         if saves.ins != 0 {
-            for (i, (t, v)) in ins.iter().zip(values).enumerate() {
-                set.ins.push(wanted(saves.ins, i).then(|| Saved::new(v, &t.0.cell, t.0.cell.seen())));
+            for (i, t) in ins.iter().enumerate() {
+                let value = || values.get(i).cloned().unwrap_or_else(|| t.0.shown.value(&t.0.ty).0);
+                set.ins.push(wanted(saves.ins, i).then(|| Saved::new(value(), t.cell())));
             }
         }
         if saves.outs != 0 {
-            for (i, (v, cell)) in outs.iter().enumerate() {
-                set.outs.push(wanted(saves.outs, i).then(|| Saved::new(v, cell, 0)));
+            for (i, t) in outs.iter().enumerate() {
+                let value = || t.0.shown.value(&t.0.ty).0;
+                set.outs.push(wanted(saves.outs, i).then(|| Saved::new(value(), t.cell())));
             }
         }
         Arc::new(Node {
@@ -174,7 +169,7 @@ impl Node {
             kind: NodeKind::Op {
                 op,
                 scalars: Scalars::from_slice(scalars),
-                ins: SmallVec::from_slice(types),
+                ins: in_types,
                 needs,
                 saved: Mutex::new(Some(set)),
             },

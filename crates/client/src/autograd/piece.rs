@@ -9,7 +9,8 @@ use super::edge::{Edge, EdgeKey};
 use super::no_grad;
 use super::node::next_sequence;
 use crate::error::Result;
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 
 /// Where the tape stands: nodes recorded from now on have this number or a larger one.
 pub fn position() -> u64 {

@@ -14,8 +14,9 @@ use super::node::Node;
 use super::wanted::Wanted;
 use super::{GradModeGuard, no_grad};
 use crate::error::{Error, Result};
+use crate::shown::History;
 use crate::signal;
-use crate::tensor::{History, Tensor};
+use crate::tensor::Tensor;
 
 /// Gradients that wait for their node.
 type Pending = BTreeMap<u64, (Arc<Node>, SmallVec<[Gathered; 1]>)>;

@@ -78,12 +78,12 @@ impl Tensor {
             // A function that takes every float, on shapes that fit: the type of the result is plain.
             if (kind as u8) <= BinaryKind::Atan2 as u8 {
                 if x.shape() == y.shape() {
-                    return Tensor::apply_known(op.into(), [x, y], &[], x.ty());
+                    return Tensor::apply_known(op.into(), [x, y], &[], &x.0.ty);
                 }
                 if let Some(shape) = gt_ir::broadcast(x.shape(), y.shape())
                     && shape.checked_numel().is_some()
                 {
-                    return Tensor::apply_known(op.into(), [x, y], &[], x.ty().with_shape(shape));
+                    return Tensor::apply_known(op.into(), [x, y], &[], &x.ty().with_shape(shape));
                 }
             }
             return Tensor::apply1(op, &[x, y], &[]);
@@ -94,7 +94,7 @@ impl Tensor {
             && (kind as u8) <= BinaryKind::Atan2 as u8
         {
             let op = Binary { kind, scalar: Side::Right };
-            return Tensor::apply_known(op.into(), [x], &[*n], x.ty());
+            return Tensor::apply_known(op.into(), [x], &[*n], &x.0.ty);
         }
         Tensor::binary_promoted(kind, a, b)
     }

@@ -2,33 +2,30 @@
 
 use gt_ir::ops::{Concat, Reshape};
 
-use crate::autograd::{Edge, Node, grad_enabled};
+use crate::autograd::{Node, grad_enabled};
 use crate::error::Result;
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 
 impl Tensor {
     /// A tensor of its own with the same elements: a new cell, no copy until one of them is written to.
     #[track_caller]
     pub fn alias(&self) -> Result<Tensor> {
         let value = self.value()?;
-        let history = if grad_enabled() && self.requires_grad() {
-            let op = Reshape { shape: *self.shape() };
-            let cell = crate::value::Cell::new(value.clone());
-            let ty = self.ty();
-            let node =
-                Node::for_op(op.into(), &[], &[self], std::slice::from_ref(&value), &[ty], &[(value.clone(), cell)]);
-            node.set_label("Clone");
-            History::Node(Edge::Node(node, 0), None)
-        } else {
-            History::None
-        };
-        Ok(Tensor::from_value(value, history))
+        let out = Tensor::from_value(value.clone(), History::None);
+        if !grad_enabled() || !self.requires_grad() {
+            return Ok(out);
+        }
+        let op = Reshape { shape: *self.shape() };
+        let node = Node::for_op(op.into(), &[], &[self], &[value], std::slice::from_ref(&out));
+        node.set_label("Clone");
+        Ok(out.made_by(node, 0))
     }
 
     /// A tensor of its own that keeps no more alive than its own elements.
     #[track_caller]
     pub fn copied(&self) -> Result<Tensor> {
-        let whole = self.0.cell.read().0.ty().numel();
+        let whole = self.known_cell().map_or(self.numel(), |cell| cell.read().0.ty().numel());
         if self.numel() * 2 > whole || self.numel() == 0 {
             return self.alias();
         }

@@ -292,7 +292,7 @@ impl Tensor {
                     shape[0] = rows.numel();
                     if shape.checked_numel().is_some() {
                         let ty = TensorType { shape, ..self.ty() };
-                        return Tensor::apply_known(take.into(), [self, rows], &[], ty);
+                        return Tensor::apply_known(take.into(), [self, rows], &[], &ty);
                     }
                 }
                 return Tensor::apply1(take, &[self, rows], &[]);

@@ -7,7 +7,8 @@ use gt_ir::rows::{BinaryKind, UnaryKind};
 
 use super::{Arg, check_fits};
 use crate::error::{Error, Result};
-use crate::tensor::{History, Tensor};
+use crate::shown::History;
+use crate::tensor::Tensor;
 
 impl Tensor {
     /// Replaces the content by a result of the same shape; a result of a higher kind of dtype is an error.
@@ -17,7 +18,7 @@ impl Tensor {
     #[track_caller]
     pub fn write_result(&self, new: &Tensor) -> Result<()> {
         if let Some(node) = new.grad_fn() {
-            node.excuse(&self.0.cell);
+            node.excuse(self.cell());
         }
         self.write_fitting(new)
     }
@@ -30,7 +31,7 @@ impl Tensor {
         let mut nodes: Vec<_> = new.grad_fn().into_iter().collect();
         while let Some(node) = nodes.pop() {
             if node.sequence() >= since {
-                node.excuse(&self.0.cell);
+                node.excuse(self.cell());
                 nodes.extend(node.next_nodes().into_iter().flatten());
             }
         }
@@ -147,21 +148,20 @@ impl Tensor {
             History::Node(..) if shown.requires_grad() => shown,
             own => shown.detach().into_handle_of(own),
         };
-        let (content, _) = self.0.cell.read();
-        let version = self.0.cell.write(content, self.0.quiet);
-        shown.0.state.lock().version = version;
+        let (content, _) = self.cell().read();
+        let version = self.cell().write(content, self.0.quiet);
+        shown.0.shown.set_version(version);
         Ok(shown)
     }
 
     /// Gives up the content of a handle that nobody looks through any more, unless its cell has other users.
     #[track_caller]
     pub fn give_up(&self) -> Result<()> {
-        if Arc::strong_count(&self.0) == 1 && Arc::strong_count(&self.0.cell) == 1 {
+        if Arc::strong_count(&self.0) == 1 && Arc::strong_count(self.cell()) == 1 {
             let nothing = Tensor::zeros(&[0], Some(self.dtype()))?.value()?;
             // Quietly: what autograd saved of the old content is still good.
-            self.0.cell.write(nothing.clone(), true);
-            let old = std::mem::replace(&mut self.0.state.lock().value, nothing);
-            drop(old);
+            let version = self.cell().write(nothing.clone(), true);
+            self.0.shown.show(nothing, version, None);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ impl Tensor {
         }
         // Up to here in the table, functions of floats give floats.
         if (kind as u8) <= UnaryKind::Trunc as u8 {
-            return Tensor::apply_known(ops::Unary { kind }.into(), [self], &[], self.ty());
+            return Tensor::apply_known(ops::Unary { kind }.into(), [self], &[], &self.0.ty);
         }
         Tensor::apply1(ops::Unary { kind }, &[self], &[])
     }

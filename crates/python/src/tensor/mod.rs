@@ -7,6 +7,7 @@ mod held;
 mod inplace;
 mod linalg;
 mod new;
+mod object;
 mod operators;
 mod pick;
 mod reduce;
@@ -24,6 +25,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyWeakrefReference};
 
 pub use held::Held;
+pub use object::new_object;
 
 use self::held::Handle;
 use crate::device::{Device, PyDevice};

@@ -2,11 +2,12 @@
 
 use gt_client::{Arg, Tensor};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
+use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
-use super::PyTensor;
 use super::arith::{augmented, power};
+use super::{PyTensor, new_object};
 use crate::args::Operand;
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -16,7 +17,7 @@ type Answer = PyResult<Py<PyAny>>;
 
 #[inline]
 fn answer(py: Python<'_>, this: &PyTensor, result: gt_client::Result<Tensor>) -> Answer {
-    Ok(Py::new(py, this.like(result.or_raise()?))?.into_any())
+    Ok(new_object(py, this.like(result.or_raise()?))?.into_any())
 }
 
 #[inline]
@@ -24,7 +25,7 @@ fn operator(
     this: &PyTensor,
     other: &Bound<'_, PyAny>,
     reflected: bool,
-    f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>,
+    f: impl Fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor>,
 ) -> Answer {
     let py = other.py();
     mark(py);
@@ -38,16 +39,22 @@ fn operator(
     answer(py, this, if reflected { f(b, a) } else { f(a, b) })
 }
 
+/// The operators that are one instruction. Everything up to its recording is one function, for all of them.
+#[inline(never)]
+fn binary(this: &PyTensor, other: &Bound<'_, PyAny>, reflected: bool, kind: BinaryKind) -> Answer {
+    operator(this, other, reflected, |a, b| Tensor::binary(kind, a, b))
+}
+
 macro_rules! operators {
     ($($kind:ident $op:ident $rop:ident $iop:ident;)*) => {
         #[pymethods]
         impl PyTensor {
             $(
                 fn $op(&self, other: &Bound<'_, PyAny>) -> Answer {
-                    operator(self, other, false, |a, b| Tensor::binary(BinaryKind::$kind, a, b))
+                    binary(self, other, false, BinaryKind::$kind)
                 }
                 fn $rop(&self, other: &Bound<'_, PyAny>) -> Answer {
-                    operator(self, other, true, |a, b| Tensor::binary(BinaryKind::$kind, a, b))
+                    binary(self, other, true, BinaryKind::$kind)
                 }
                 fn $iop<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<()> {
                     augmented(slf, other, |a, b| Tensor::binary(BinaryKind::$kind, a, b))
@@ -112,16 +119,16 @@ impl PyTensor {
         }
     }
 
-    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> Answer {
-        use pyo3::basic::CompareOp::*;
-        match op {
-            Eq => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Eq, a, b)),
-            Ne => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Ne, a, b)),
-            Lt => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Lt, a, b)),
-            Le => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Le, a, b)),
-            Gt => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Gt, a, b)),
-            Ge => operator(self, other, false, |a, b| Tensor::compare(CompareKind::Ge, a, b)),
-        }
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> Answer {
+        let kind = match op {
+            CompareOp::Eq => CompareKind::Eq,
+            CompareOp::Ne => CompareKind::Ne,
+            CompareOp::Lt => CompareKind::Lt,
+            CompareOp::Le => CompareKind::Le,
+            CompareOp::Gt => CompareKind::Gt,
+            CompareOp::Ge => CompareKind::Ge,
+        };
+        operator(self, other, false, |a, b| Tensor::compare(kind, a, b))
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {

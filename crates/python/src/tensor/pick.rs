@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
-use super::{PyTensor, named_pair};
+use super::{PyTensor, named_pair, new_object};
 use crate::args::{self, Operand};
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -53,14 +53,14 @@ fn scatter_mode(reduce: Option<&str>) -> PyResult<PutMode> {
 
 #[pymethods]
 impl PyTensor {
-    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Py<PyTensor>> {
         mark(py);
-        if index.is_exact_instance_of::<PyInt>() {
-            let one = [gt_client::Index::Int(index.extract()?)];
-            return self.held().index(&one).or_raise().map(|t| self.like(t));
-        }
-        let index = crate::index::parse(index)?;
-        self.held().index(&index).or_raise().map(|t| self.like(t))
+        let part = if index.is_exact_instance_of::<PyInt>() {
+            self.held().index(&[gt_client::Index::Int(index.extract()?)])
+        } else {
+            self.held().index(&crate::index::parse(index)?)
+        };
+        new_object(py, self.like(part.or_raise()?))
     }
 
     fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
