@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 
+use crate::ask::ask_for;
 use crate::field::{Field, Kind};
+use crate::record::{Located, RecordLayout, RecordPart, Records};
 
 /// Where the items of each sample are.
 #[derive(Clone, Debug)]
@@ -19,37 +21,7 @@ pub enum Extents {
     /// Sample `i` has these items; several columns share them, and they need not be in order.
     Ranges(Arc<[(u32, u32)]>),
     /// Sample `i` is part of record `i`, where several columns lie side by side.
-    Records(Arc<[Record]>, RecordPart),
-}
-
-/// A sample's numbers of several columns, one column after another.
-#[derive(Clone, Copy, Debug)]
-pub struct Record {
-    /// Where it begins, in bytes.
-    pub start_bytes: u32,
-    /// How many items it has of each column of lists.
-    pub items: u32,
-}
-
-impl Record {
-    /// Where a column's part of it ends, in bytes.
-    fn end(&self, part: RecordPart, item_bytes: usize) -> usize {
-        let items = self.items as usize;
-        let part = match part {
-            RecordPart::One(before) => before as usize + item_bytes,
-            RecordPart::Items(before, each) => before as usize + items * (each as usize + item_bytes),
-        };
-        self.start_bytes as usize + part
-    }
-}
-
-/// Where a column is in a record.
-#[derive(Clone, Copy, Debug)]
-pub enum RecordPart {
-    /// One item, after so many bytes.
-    One(u32),
-    /// All its items, after so many bytes, and so many more for each item.
-    Items(u32, u32),
+    Records(Arc<Records>, RecordPart),
 }
 
 /// One column of a block.
@@ -76,9 +48,7 @@ impl Column {
                 o.len() == samples + 1 && o.is_sorted() && o.last().is_none_or(|&end| end as usize <= items)
             }
             Extents::Ranges(r) => r.len() == samples && r.iter().all(|&(from, to)| from <= to && to as usize <= items),
-            Extents::Records(r, part) => {
-                r.len() == samples && r.iter().all(|r| r.end(*part, item_bytes) <= values.len())
-            }
+            Extents::Records(r, part) => r.fit(samples, values.len(), *part, item_bytes),
         };
         match fits {
             true => Ok(Column { values, extents, item_bytes }),
@@ -87,7 +57,7 @@ impl Column {
     }
 
     /// A column of records, which the caller has laid out: their parts lie inside the values (BLOCK-1).
-    pub(crate) fn of_records(values: Buffer, records: Arc<[Record]>, part: RecordPart, item_bytes: usize) -> Column {
+    pub(crate) fn of_records(values: Buffer, records: Arc<Records>, part: RecordPart, item_bytes: usize) -> Column {
         Column { values, extents: Extents::Records(records, part), item_bytes }
     }
 
@@ -99,45 +69,42 @@ impl Column {
             Extents::One | Extents::Records(_, RecordPart::One(_)) => 1,
             Extents::Offsets(o) => (o[i + 1] - o[i]) as usize,
             Extents::Ranges(r) => (r[i].1 - r[i].0) as usize,
-            Extents::Records(r, RecordPart::Items(..)) => r[i].items as usize,
+            Extents::Records(r, RecordPart::Items(..)) => r.table[i].items as usize,
         }
     }
 
     /// The bytes of a sample.
     #[inline(always)]
     pub fn sample(&self, sample: u32) -> &[u8] {
-        let i = sample as usize;
-        let width = self.item_bytes;
-        let (start, len) = match &self.extents {
-            Extents::Records(r, RecordPart::One(before)) => (r[i].start_bytes as usize + *before as usize, width),
-            Extents::Records(r, RecordPart::Items(before, each)) => {
-                let items = r[i].items as usize;
-                (r[i].start_bytes as usize + *before as usize + items * *each as usize, items * width)
-            }
-            _ => (self.first_item(sample) * width, self.len(sample) * width),
-        };
-        &self.values[start..start + len]
+        if let Extents::Records(r, part) = &self.extents {
+            return r.locate(&self.values, sample).part(*part, self.item_bytes);
+        }
+        let start = self.first_item(sample) * self.item_bytes;
+        &self.values[start..start + self.len(sample) * self.item_bytes]
     }
 
-    /// What should be asked of memory before a sample is read: its bytes, or the whole record they are in.
-    #[inline]
-    pub(crate) fn surroundings(&self, sample: u32) -> &[u8] {
-        match &self.extents {
-            Extents::Records(r, _) => {
-                let i = sample as usize;
-                let end = r.get(i + 1).map_or(self.values.len(), |next| next.start_bytes as usize);
-                &self.values[r[i].start_bytes as usize..end]
-            }
-            _ => self.sample(sample),
+    /// The record a sample's items are in, if it is one of this layout.
+    #[inline(always)]
+    pub(crate) fn record(&self, sample: u32, layout: &Arc<RecordLayout>) -> Option<Located<'_>> {
+        let Extents::Records(r, _) = &self.extents else { return None };
+        (Arc::ptr_eq(&r.layout, layout) || r.layout == *layout).then(|| r.locate(&self.values, sample))
+    }
+
+    /// Asks memory for where a sample's record is.
+    #[inline(always)]
+    pub(crate) fn ask_for_record(&self, sample: u32) {
+        if let Extents::Records(r, _) = &self.extents
+            && let Some(record) = r.table.get(sample as usize)
+        {
+            ask_for(record);
         }
     }
 
-    /// Whether a column lies in the same records as another, so that who has asked for one has asked for both.
-    #[inline]
-    pub(crate) fn lies_beside(&self, other: &Column) -> bool {
-        match (&self.extents, &other.extents) {
-            (Extents::Records(a, _), Extents::Records(b, _)) => Arc::ptr_eq(a, b),
-            _ => false,
+    /// What the records are made of that it lies in, if it does.
+    pub(crate) fn layout(&self) -> Option<&Arc<RecordLayout>> {
+        match &self.extents {
+            Extents::Records(r, _) => Some(&r.layout),
+            _ => None,
         }
     }
 
@@ -200,7 +167,7 @@ impl Column {
             Extents::Offsets(o) => self.values.capacity() + size_of_val(&**o),
             // The column at the beginning stands for all of them.
             Extents::Records(r, RecordPart::One(0) | RecordPart::Items(0, 0)) => {
-                self.values.capacity() + size_of_val(&**r)
+                self.values.capacity() + size_of_val(&r.table[..])
             }
             Extents::Records(..) => 0,
         }

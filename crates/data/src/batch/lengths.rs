@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::{Outliers, Picked};
+use crate::batch::{BatchSpec, Outliers, Output, Picked};
 use crate::order::{Draw, Purpose};
 
 /// The items of each sample that go into a batch.
@@ -15,22 +15,16 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// What is kept of each sample in a column.
-    pub(super) fn of(
-        samples: &[Picked<'_>],
-        field: usize,
-        max_len: Option<usize>,
-        outliers: Outliers,
-        seed: u64,
-    ) -> Kept {
-        let max = max_len.map_or(u32::MAX, |m| u32::try_from(m).unwrap_or(u32::MAX));
+    /// What is kept of each sample in a column. `len` says how many items a sample has.
+    pub(super) fn of(spec: &BatchSpec, output: &Output, samples: &[Picked<'_>], len: impl Fn(usize) -> u32) -> Kept {
+        let max = output.max_len.map_or(u32::MAX, |m| u32::try_from(m).unwrap_or(u32::MAX));
         let mut kept = Kept { runs: Vec::with_capacity(samples.len()), thinned: BTreeMap::new() };
         for (i, s) in samples.iter().enumerate() {
-            let len = s.block.columns[field].len(s.row) as u32;
+            let len = len(i);
             let start = s.piece.saturating_mul(max).min(len);
             kept.runs.push((start, (len - start).min(max)));
-            if len > max && outliers == Outliers::Subsample {
-                kept.thinned.insert(i, subset(len, max, seed, s.id));
+            if len > max && spec.outliers == Outliers::Subsample {
+                kept.thinned.insert(i, subset(len, max, spec.seed, s.id));
             }
         }
         kept

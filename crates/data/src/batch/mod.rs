@@ -4,6 +4,7 @@ mod buffers;
 mod gather;
 mod lengths;
 mod number;
+mod sheet;
 mod spec;
 
 use gt_ir::{Bytes, DType};

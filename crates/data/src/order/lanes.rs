@@ -72,7 +72,7 @@ impl Turns {
     /// How many samples each lane has given before a position.
     pub(super) fn given(&self, position: u64) -> Vec<u64> {
         let mut given = vec![0; self.lanes];
-        for (i, phase) in self.phases.iter().enumerate() {
+        for (i, phase) in self.phases.iter().enumerate().take_while(|(_, phase)| phase.start < position) {
             let end = self.phases.get(i + 1).map_or(self.len, |next| next.start);
             let at = position.clamp(phase.start, end) - phase.start;
             let (rounds, extra) = (at / phase.lanes.len() as u64, at % phase.lanes.len() as u64);

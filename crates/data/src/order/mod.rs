@@ -185,16 +185,25 @@ impl Walk {
 
     /// The places of the next `size` positions, lane by lane (ORDER-4).
     pub fn batch(&mut self, size: usize) -> Vec<Place> {
-        let mut numbered: Vec<(usize, Place)> = std::iter::from_fn(|| self.step()).take(size).collect();
-        // Stable: inside a lane they stay in their order.
-        numbered.sort_by_key(|(lane, _)| *lane);
-        numbered.into_iter().map(|(_, place)| place).collect()
+        let order = self.order.clone();
+        let end = self.position.saturating_add(size as u64).min(order.len());
+        let (from, to) = (order.turns.given(self.position), order.turns.given(end));
+        let mut places = Vec::with_capacity((end - self.position) as usize);
+        // What a lane gives to a batch is a run of its samples, as lanes give in turn.
+        for (lane, (mut index, end)) in from.into_iter().zip(to).enumerate() {
+            while index < end {
+                let Some((start, window)) = self.window(lane, index) else { break };
+                let run = (index - start) as usize..window.len().min((end - start) as usize);
+                index += run.len() as u64;
+                places.extend_from_slice(&window[run]);
+            }
+        }
+        self.position = end;
+        places
     }
 
-    /// The next place, and its lane.
-    fn step(&mut self) -> Option<(usize, Place)> {
-        let (lane, index) = self.order.turns.locate(self.position)?;
-        self.position += 1;
+    /// The window of a lane's sample: the number in the lane of its first, and its places.
+    fn window(&mut self, lane: usize, index: u64) -> Option<(u64, &[Place])> {
         let windows = &self.order.windows[lane];
         let fits = |w: &Window| w.start <= index && index < w.start + w.samples;
         let held = &mut self.held[lane];
@@ -202,8 +211,7 @@ impl Walk {
             let number = windows.partition_point(|w| w.start + w.samples <= index);
             *held = Some((number, self.order.shuffled(lane, number)));
         }
-        let (number, places) = held.as_ref()?;
-        Some((lane, places[(index - windows[*number].start) as usize]))
+        held.as_ref().map(|(number, places)| (windows[*number].start, &places[..]))
     }
 }
 
@@ -211,7 +219,10 @@ impl Iterator for Walk {
     type Item = Place;
 
     fn next(&mut self) -> Option<Place> {
-        self.step().map(|(_, place)| place)
+        let (lane, index) = self.order.turns.locate(self.position)?;
+        self.position += 1;
+        let (start, window) = self.window(lane, index)?;
+        window.get((index - start) as usize).copied()
     }
 }
 
@@ -258,6 +269,23 @@ mod tests {
             let mut left = vec![0; lens.len()];
             all[start..].iter().for_each(|p| left[p.block as usize] += 1);
             prop_assert_eq!(order.left_from(start as u64), left);
+        }
+
+        #[test]
+        fn a_batch_is_the_next_places_lane_by_lane(
+            lens in prop::collection::vec(0u32..30, 0..40), shuffle in shuffles(), seed: u64, size in 1usize..100,
+        ) {
+            let order = EpochOrder::new(OrderSpec { seed, shuffle }, 1, &lens);
+            let (mut batches, mut single) = (order.from(0), order.from(0));
+            while single.position() < order.len() {
+                let lanes = (single.position()..order.len()).filter_map(|p| order.turns.locate(p)).map(|(lane, _)| lane);
+                let mut expected: Vec<(usize, Place)> = lanes.take(size).collect::<Vec<_>>().into_iter().zip(&mut single).collect();
+                expected.sort_by_key(|(lane, _)| *lane);
+                let expected: Vec<Place> = expected.into_iter().map(|(_, place)| place).collect();
+                prop_assert_eq!(batches.batch(size), expected);
+                prop_assert_eq!(batches.position(), single.position());
+            }
+            prop_assert_eq!(batches.batch(size), []);
         }
     }
 

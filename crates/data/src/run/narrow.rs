@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::pages::Pages;
-use super::records;
+use super::records::RecordMaker;
 use crate::batch::{BatchSpec, cast};
 use crate::block::Block;
 use crate::field::{Elem, Field, Kind};
@@ -21,8 +21,8 @@ use crate::field::{Elem, Field, Kind};
 pub(super) struct Held {
     stored: Vec<Field>,
     held: Vec<Field>,
-    /// Memory for records, where there are any.
-    pages: Option<Arc<Pages>>,
+    /// Makes records, where there are any.
+    records: Option<RecordMaker>,
 }
 
 impl Held {
@@ -42,7 +42,7 @@ impl Held {
             };
             Field { elem, ..field.clone() }
         });
-        Held { held: held.collect(), stored: fields.to_vec(), pages }
+        Held { held: held.collect(), stored: fields.to_vec(), records: pages.map(RecordMaker::new) }
     }
 
     /// The fields of a narrowed block.
@@ -52,21 +52,22 @@ impl Held {
 
     /// A block as it is held.
     pub(super) fn hold(&self, block: Block) -> Block {
-        let block = self.narrow(block);
-        let records = self.pages.as_ref().and_then(|pages| records::lay_out(&block, &self.held, pages));
-        records.unwrap_or(block)
+        let records = self.records.as_ref().and_then(|records| records.lay_out(&block, &self.stored, &self.held));
+        let mut block = records.unwrap_or(block);
+        self.narrow(&mut block);
+        block
     }
 
-    fn narrow(&self, block: Block) -> Block {
-        let columns = block.columns.into_iter().zip(self.stored.iter().zip(&self.held)).map(|(column, (from, to))| {
-            if from.elem == to.elem {
-                return column;
+    /// Casts what is not in records, where that was done already.
+    fn narrow(&self, block: &mut Block) {
+        for (column, (from, to)) in block.columns.iter_mut().zip(self.stored.iter().zip(&self.held)) {
+            if from.elem == to.elem || column.layout().is_some() {
+                continue;
             }
             let values = column.values();
             let mut out = vec![0; values.len() / from.elem.size() * to.elem.size()];
             cast(from.elem, to.elem.dtype())(values, &mut out);
-            column.with_values(Buffer::from_vec(out), to)
-        });
-        Block { columns: columns.collect(), samples: block.samples }
+            *column = column.with_values(Buffer::from_vec(out), to);
+        }
     }
 }

@@ -1,0 +1,234 @@
+//! The tensors of a batch while they are written: rows of one column, from wherever the samples lie.
+//!
+//! SHEET-1: rows are written in order, each once, with what fills the rest of it.
+
+use std::ops::Range;
+
+use gt_ir::{DType, HostBuffer};
+
+use super::lengths::Kept;
+use super::{Buffers, Entry, Output, Picked, Step, cast, number_bytes};
+use crate::ask::ask_for_bytes;
+use crate::field::{Elem, Field};
+use crate::record::{Located, RecordPart};
+
+/// How many samples ahead memory is asked for (GATHER-2).
+pub(super) const AHEAD: usize = 16;
+/// Bytes of a sample that are asked for ahead; what follows, the processor asks for by itself.
+const AHEAD_BYTES: usize = 512;
+
+/// Where the samples of a column are.
+#[derive(Clone, Copy)]
+pub(super) enum Stored<'a> {
+    /// In a column of their block.
+    Columns(&'a [Picked<'a>], usize),
+    /// Part of a record, with the bytes of an item.
+    Records(&'a [Located<'a>], RecordPart, usize),
+}
+
+/// How long rows are.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    /// One item each.
+    One,
+    /// As many items as these samples have: their number among those that are known. Padded to so many, or not at all.
+    Many(usize, Option<usize>),
+}
+
+/// A tensor of one column.
+pub(super) struct Sheet<'a> {
+    shape: Vec<usize>,
+    dtype: DType,
+    buffer: HostBuffer,
+    pen: Pen<'a>,
+}
+
+/// Writes the rows of a tensor.
+pub(super) struct Pen<'a> {
+    stored: Stored<'a>,
+    rows: Rows,
+    item_bytes: usize,
+    /// What fills rows, as one element.
+    pad: [u8; 8],
+    pad_bytes: usize,
+    writer: Writer,
+}
+
+impl<'a> Sheet<'a> {
+    pub(super) fn new(
+        output: &Output,
+        field: &Field,
+        stored: Stored<'a>,
+        rows: Rows,
+        leading: &[usize],
+        buffers: Buffers<'_>,
+    ) -> Sheet<'a> {
+        let item_bytes = field.width() * output.dtype.size();
+        let pad = number_bytes(Elem::of(output.dtype), output.pad_value);
+        let writer = Writer::new(output, field.elem);
+        Sheet {
+            shape: [leading, &field.item[..]].concat(),
+            dtype: output.dtype,
+            buffer: buffers.take(leading.iter().product::<usize>() * item_bytes),
+            pen: Pen { stored, rows, item_bytes, pad, pad_bytes: output.dtype.size(), writer },
+        }
+    }
+
+    /// Who writes it, and the memory to be written.
+    pub(super) fn open(&mut self) -> (&mut Pen<'a>, &mut [u8]) {
+        (&mut self.pen, self.buffer.bytes_mut())
+    }
+
+    pub(super) fn finish(self) -> Entry {
+        Entry::Tensor { dtype: self.dtype, shape: self.shape, bytes: self.buffer.freeze() }
+    }
+}
+
+impl<'a> Pen<'a> {
+    /// Writes the next rows, which are these samples, at the beginning of the memory; what is left of it.
+    pub(super) fn write<'b>(&mut self, rest: &'b mut [u8], range: Range<usize>, kept: &[Kept]) -> &'b mut [u8] {
+        match self.stored {
+            Stored::Columns(samples, field) => {
+                let stored = |i: usize| samples[i].block.columns[field].sample(samples[i].row);
+                let soon = |i: usize| {
+                    let (now, soon) = (samples[i], samples.get(i + AHEAD)?);
+                    // What is read in the order it lies in, the processor asks for by itself.
+                    let follows =
+                        std::ptr::eq(now.block, soon.block) && soon.row.checked_sub(now.row) == Some(AHEAD as u32);
+                    (!follows).then(|| soon.block.columns[field].sample(soon.row))
+                };
+                self.write_rows(rest, range, kept, stored, soon)
+            }
+            Stored::Records(records, part, item_bytes) => {
+                let stored = |i: usize| records[i].part(part, item_bytes);
+                self.write_rows(rest, range, kept, stored, |i| Some(records.get(i + AHEAD)?.part(part, item_bytes)))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write_rows<'b>(
+        &mut self,
+        rest: &'b mut [u8],
+        range: Range<usize>,
+        kept: &[Kept],
+        stored: impl Fn(usize) -> &'a [u8],
+        soon: impl Fn(usize) -> Option<&'a [u8]>,
+    ) -> &'b mut [u8] {
+        let ask = |i: usize| {
+            if let Some(soon) = soon(i) {
+                ask_for_bytes(soon, AHEAD_BYTES);
+            }
+        };
+        if range.start == 0 {
+            // Nothing was before these that could have asked for them.
+            (0..AHEAD.min(range.end)).for_each(|i| ask_for_bytes(stored(i), AHEAD_BYTES));
+        }
+        match self.rows {
+            Rows::One => one_each(&mut self.writer, self.item_bytes, rest, range, stored, ask),
+            Rows::Many(number, extent) => {
+                let pad = &self.pad[..self.pad_bytes];
+                many_each(&mut self.writer, self.item_bytes, (extent, pad), rest, range, &kept[number], stored, ask)
+            }
+        }
+    }
+}
+
+/// Writes one item for each sample; what is left of the memory.
+#[inline(always)]
+fn one_each<'a, 'b>(
+    writer: &mut Writer,
+    item_bytes: usize,
+    mut rest: &'b mut [u8],
+    range: Range<usize>,
+    stored: impl Fn(usize) -> &'a [u8],
+    ask: impl Fn(usize),
+) -> &'b mut [u8] {
+    for i in range {
+        ask(i);
+        let (row, after) = rest.split_at_mut(item_bytes);
+        writer.write(stored(i), row);
+        rest = after;
+    }
+    rest
+}
+
+/// Writes any number of items for each sample, and what fills its row; what is left of the memory.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn many_each<'a, 'b>(
+    writer: &mut Writer,
+    item_bytes: usize,
+    (extent, pad): (Option<usize>, &[u8]),
+    mut rest: &'b mut [u8],
+    range: Range<usize>,
+    kept: &Kept,
+    stored: impl Fn(usize) -> &'a [u8],
+    ask: impl Fn(usize),
+) -> &'b mut [u8] {
+    let zeros = pad.iter().all(|&b| b == 0);
+    let width = item_bytes / pad.len() * writer.from_size;
+    let mut picked = Vec::new();
+    for i in range {
+        ask(i);
+        let sample = stored(i);
+        let (first, len) = (kept.runs[i].0 as usize, kept.runs[i].1 as usize);
+        let (row, after) = rest.split_at_mut(len * item_bytes);
+        let thinned = if kept.thinned.is_empty() { None } else { kept.thinned.get(&i) };
+        match thinned {
+            None => writer.write(&sample[first * width..(first + len) * width], row),
+            Some(chosen) => {
+                picked.clear();
+                chosen.iter().for_each(|&k| picked.extend_from_slice(&sample[k as usize * width..][..width]));
+                writer.write(&picked, row);
+            }
+        }
+        rest = after;
+        if let Some(extent) = extent {
+            let (padding, after) = rest.split_at_mut((extent - len) * item_bytes);
+            match zeros {
+                true => padding.fill(0),
+                false => padding.chunks_exact_mut(pad.len()).for_each(|p| p.copy_from_slice(pad)),
+            }
+            rest = after;
+        }
+    }
+    rest
+}
+
+/// Writes runs of stored numbers as elements.
+struct Writer {
+    cast: super::Cast,
+    steps: Vec<Step>,
+    to_wide: super::Cast,
+    from_wide: super::Cast,
+    from_size: usize,
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    fn new(output: &Output, elem: Elem) -> Writer {
+        Writer {
+            cast: cast(elem, output.dtype),
+            steps: output.steps.clone(),
+            to_wide: cast(elem, DType::F64),
+            from_wide: cast(Elem::F64, output.dtype),
+            from_size: elem.size(),
+            scratch: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, from: &[u8], to: &mut [u8]) {
+        if self.steps.is_empty() {
+            return (self.cast)(from, to);
+        }
+        self.scratch.resize(from.len() / self.from_size * 8, 0);
+        (self.to_wide)(from, &mut self.scratch);
+        for number in self.scratch.as_chunks_mut::<8>().0 {
+            let x = self.steps.iter().fold(f64::from_le_bytes(*number), |x, step| step.apply(x));
+            *number = x.to_le_bytes();
+        }
+        (self.from_wide)(&self.scratch, to);
+    }
+}
