@@ -90,15 +90,16 @@ def products(size):
     """The matrix products of a step, [m, k] @ [k, n], and how often each occurs."""
     tokens, pairs = size.batch * size.tokens, size.kv_heads * size.head_dim
     queries = size.heads * size.head_dim
-    linear = {
-        (size.hidden, queries): size.layers,
-        (size.hidden, pairs): 2 * size.layers,
-        (queries, size.hidden): size.layers,
-        (size.hidden, size.mlp): 2 * size.layers,
-        (size.mlp, size.hidden): size.layers,
-        (size.hidden, size.vocab): 1,
-    }
-    for (inner, outer), times in linear.items():
+    # Not a dict: two layers may have the same shape, as those of queries and outputs do where heads fill the hidden size.
+    linear = [
+        (size.hidden, queries, size.layers),
+        (size.hidden, pairs, 2 * size.layers),
+        (queries, size.hidden, size.layers),
+        (size.hidden, size.mlp, 2 * size.layers),
+        (size.mlp, size.hidden, size.layers),
+        (size.hidden, size.vocab, 1),
+    ]
+    for inner, outer, times in linear:
         # Forward, the gradient of the input, the gradient of the weight.
         yield from (((tokens, inner, outer), times), ((tokens, outer, inner), times), ((outer, tokens, inner), times))
 
