@@ -15,7 +15,7 @@ use crate::args;
 use crate::device::Device;
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 /// A Python exception on its way through the client.
 fn callback_error(e: PyErr) -> Error {
@@ -26,7 +26,7 @@ fn callback_error(e: PyErr) -> Error {
 pub fn python_hook(hook: Py<PyAny>, device: Device) -> Hook {
     Arc::new(move |grad: &Tensor| {
         Python::attach(|py| -> PyResult<Option<Tensor>> {
-            let given = PyTensor::on(grad.clone(), device);
+            let given = NewTensor::on(grad.clone(), device);
             let answer = hook.bind(py).call1((given,))?;
             if answer.is_none() {
                 return Ok(None);
@@ -209,12 +209,12 @@ fn autograd_grad(
     retain_graph: bool,
     create_graph: bool,
     allow_unused: bool,
-) -> PyResult<Vec<Option<PyTensor>>> {
+) -> PyResult<Vec<Option<NewTensor>>> {
     mark(outputs.py());
     let (roots, grads, inputs) = (args::tensors(outputs)?, optional_tensors(grad_outputs)?, args::tensors(inputs)?);
     let options = BackwardOptions { retain_graph, create_graph };
     let found = autograd::grad(&roots, &grads, &inputs, options, allow_unused).or_raise()?;
-    Ok(found.into_iter().map(|g| g.map(PyTensor::new)).collect())
+    Ok(found.into_iter().map(|g| g.map(NewTensor::new)).collect())
 }
 
 /// The backward pass of a Python function.
@@ -226,7 +226,7 @@ struct PythonBackward {
 impl CustomBackward for PythonBackward {
     fn backward(&mut self, grads: Vec<Option<Tensor>>) -> gt_client::Result<Vec<Option<Tensor>>> {
         Python::attach(|py| -> PyResult<Vec<Option<Tensor>>> {
-            let given: Vec<Option<PyTensor>> = grads.into_iter().map(|g| g.map(PyTensor::new)).collect();
+            let given: Vec<Option<NewTensor>> = grads.into_iter().map(|g| g.map(NewTensor::new)).collect();
             let answer = self.backward.bind(py).call1((PyList::new(py, given)?,))?;
             optional_tensors(&answer)
         })
@@ -254,12 +254,12 @@ fn custom_node(
     differentiable: Vec<bool>,
     backward: Py<PyAny>,
     release: Option<Py<PyAny>>,
-) -> PyResult<Vec<PyTensor>> {
+) -> PyResult<Vec<NewTensor>> {
     let (ins, outs) = (args::tensors(inputs)?, args::tensors(outputs)?);
     let refs: Vec<&Tensor> = ins.iter().collect();
     let function = Box::new(PythonBackward { backward, release });
     let made = autograd::custom(name, &refs, &outs, &differentiable, function).or_raise()?;
-    Ok(made.into_iter().map(PyTensor::new).collect())
+    Ok(made.into_iter().map(NewTensor::new).collect())
 }
 
 /// The number the next recorded node will have or exceed.
@@ -270,10 +270,10 @@ fn tape_position() -> u64 {
 
 /// Stand-ins for all that tensors were computed from before `since`.
 #[pyfunction]
-fn captured(tensors: &Bound<'_, PyAny>, since: u64) -> PyResult<Vec<PyTensor>> {
+fn captured(tensors: &Bound<'_, PyAny>, since: u64) -> PyResult<Vec<NewTensor>> {
     mark(tensors.py());
     let found = autograd::captured(&args::tensors(tensors)?, since).or_raise()?;
-    Ok(found.into_iter().map(PyTensor::new).collect())
+    Ok(found.into_iter().map(NewTensor::new).collect())
 }
 
 /// Gradients of `roots` with respect to the stand-ins that `captured` gave for the same piece of the tape.
@@ -284,11 +284,11 @@ fn grad_of_piece(
     edges: &Bound<'_, PyAny>,
     since: u64,
     create_graph: bool,
-) -> PyResult<Vec<Option<PyTensor>>> {
+) -> PyResult<Vec<Option<NewTensor>>> {
     mark(roots.py());
     let (roots, grads, edges) = (args::tensors(roots)?, optional_tensors(grads)?, args::tensors(edges)?);
     let found = autograd::grad_of_piece(&roots, &grads, &edges, since, create_graph).or_raise()?;
-    Ok(found.into_iter().map(|g| g.map(PyTensor::new)).collect())
+    Ok(found.into_iter().map(|g| g.map(NewTensor::new)).collect())
 }
 
 /// Whether the calling thread tracks gradients.

@@ -11,7 +11,7 @@ use crate::data::from_any;
 use crate::device;
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::{PyTensor, new_object};
+use crate::tensor::{NewTensor, PyTensor};
 
 /// An argument that may be left out.
 pub(crate) type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -21,7 +21,7 @@ pub(crate) fn finish(
     make: impl FnOnce() -> gt_client::Result<Tensor>,
     requires_grad: bool,
     device: device::Device,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     finish_from(|| make().or_raise(), requires_grad, device)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn finish_from(
     make: impl FnOnce() -> PyResult<Tensor>,
     requires_grad: bool,
     device: device::Device,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     let there = device.scope()?.map(signal::under);
     let t = make()?;
     signal::check_rank(signal::current(), t.shape().len()).or_raise()?;
@@ -38,7 +38,7 @@ pub(crate) fn finish_from(
     if requires_grad {
         t.set_requires_grad(true).or_raise()?;
     }
-    Ok(PyTensor::on(t, device))
+    Ok(NewTensor::on(t, device))
 }
 
 /// A tensor from numbers, nested lists or an array: a copy, taken now.
@@ -54,14 +54,14 @@ fn tensor(
     device: Any<'_, '_>,
     requires_grad: bool,
     pin_memory: bool,
-) -> PyResult<Py<PyTensor>> {
+) -> PyResult<NewTensor> {
     let _ = pin_memory;
     mark(data.py());
     let dev = match (device, data.cast::<PyTensor>()) {
         (None, Ok(t)) => t.get().device(),
         _ => device::optional(device)?,
     };
-    new_object(data.py(), finish_from(|| from_any(data, args::dtype(dtype)?), requires_grad, dev)?)
+    finish_from(|| from_any(data, args::dtype(dtype)?), requires_grad, dev)
 }
 
 /// The tensor itself if it is one of that dtype, else a new one.
@@ -84,7 +84,7 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
         let dev = if device.is_none() { t.get().device() } else { device::optional(device)? };
         return Ok(t.get().cast_to(t, dt, dev, false)?.into_any());
     }
-    Ok(tensor(data, dtype, device, false, false)?.into_bound(data.py()).into_any())
+    Ok(tensor(data, dtype, device, false, false)?.into_pyobject(data.py())?.into_any())
 }
 
 /// A tensor from a NumPy array: a copy, taken now.
@@ -93,12 +93,12 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
 /// >>> gt.from_numpy(np.array([1.0, 2.0])).dtype
 /// gt.float64
 #[pyfunction]
-fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
     mark(array.py());
     if !array.hasattr("__array_interface__")? {
         return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", array.get_type().name()?)));
     }
-    Ok(PyTensor::new(from_any(array, None)?))
+    Ok(NewTensor::new(from_any(array, None)?))
 }
 
 /// The shape that sizes, or one `size`, ask for.
@@ -117,7 +117,7 @@ macro_rules! filled {
         #[pyfunction]
         #[pyo3(signature = (*sizes, size=None, dtype=None, device=None, requires_grad=false, pin_memory=false, layout=None))]
         #[allow(clippy::too_many_arguments)]
-        fn $name(sizes: &Bound<'_, PyTuple>, size: Any<'_, '_>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, pin_memory: bool, layout: Any<'_, '_>) -> PyResult<PyTensor> {
+        fn $name(sizes: &Bound<'_, PyTuple>, size: Any<'_, '_>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, pin_memory: bool, layout: Any<'_, '_>) -> PyResult<NewTensor> {
             let _ = (pin_memory, layout);
             mark(sizes.py());
             let shape = extents(sizes, size)?;
@@ -129,7 +129,7 @@ macro_rules! filled {
         #[pyfunction]
         #[pyo3(signature = (input, *, dtype=None, device=None, requires_grad=false, memory_format=None, layout=None, pin_memory=false))]
         #[allow(clippy::too_many_arguments)]
-        fn $like(input: &Bound<'_, PyTensor>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, memory_format: Any<'_, '_>, layout: Any<'_, '_>, pin_memory: bool) -> PyResult<PyTensor> {
+        fn $like(input: &Bound<'_, PyTensor>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, memory_format: Any<'_, '_>, layout: Any<'_, '_>, pin_memory: bool) -> PyResult<NewTensor> {
             let _ = (memory_format, layout, pin_memory);
             mark(input.py());
             let this = input.get();
@@ -187,7 +187,7 @@ fn full(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(size.py());
     if size.is_instance_of::<pyo3::types::PyInt>() {
         return Err(pyo3::exceptions::PyTypeError::new_err(
@@ -213,7 +213,7 @@ fn full_like(
     device: Any<'_, '_>,
     requires_grad: bool,
     memory_format: Any<'_, '_>,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     let _ = memory_format;
     mark(input.py());
     let (this, value) = (input.get(), fill(fill_value)?);
@@ -259,7 +259,7 @@ fn arange(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(py);
     let (a, b) = match (start.filter(|s| !s.is_none()), end.filter(|e| !e.is_none())) {
         (Some(s), Some(e)) => (scalar_arg(s, "start")?, scalar_arg(e, "end")?),
@@ -284,7 +284,7 @@ fn linspace(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(start.py());
     let n = usize::try_from(steps).map_err(|_| PyRuntimeError::new_err("number of steps must be non-negative"))?;
     let (a, b) = (scalar_arg(start, "start")?.as_f64(), scalar_arg(end, "end")?.as_f64());
@@ -306,7 +306,7 @@ fn eye(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(py);
     let extent = |name: &str, v: i64| {
         usize::try_from(v)

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 const NAME: &CStr = c"dltensor";
 const USED: &CStr = c"used_dltensor";
@@ -141,7 +141,7 @@ fn from_dlpack(
     ext_tensor: &Bound<'_, PyAny>,
     device: Option<&Bound<'_, PyAny>>,
     copy: Option<bool>,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     let py = ext_tensor.py();
     let _ = (crate::device::optional(device)?, copy);
     mark(py);
@@ -169,7 +169,7 @@ fn from_dlpack(
 
 /// # Safety
 /// `t` must describe readable memory.
-unsafe fn import(t: &DlTensor) -> PyResult<PyTensor> {
+unsafe fn import(t: &DlTensor) -> PyResult<NewTensor> {
     // 1 is the CPU, 3 and 13 are pinned memory the CPU can read.
     if !matches!(t.device.kind, 1 | 3 | 13) {
         return Err(PyBufferError::new_err(format!(
@@ -209,7 +209,7 @@ unsafe fn import(t: &DlTensor) -> PyResult<PyTensor> {
             at[axis] = 0;
         }
     }
-    Tensor::from_bytes(ty, bytes.into()).or_raise().map(PyTensor::new)
+    Tensor::from_bytes(ty, bytes.into()).or_raise().map(NewTensor::new)
 }
 
 /// Adds the function.

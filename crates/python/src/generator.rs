@@ -77,7 +77,7 @@ fn state_tensor(py: Python<'_>, s: Stream) -> PyResult<Py<PyAny>> {
     let mut bytes = s.seed.to_le_bytes().to_vec();
     bytes.extend_from_slice(&s.ordinal.to_le_bytes());
     let t = gt_client::Tensor::from_slice(&bytes, &[16]).map_err(crate::errors::to_py)?;
-    Ok(Py::new(py, crate::tensor::PyTensor::new(t))?.into_any())
+    Ok(crate::tensor::NewTensor::new(t).into_pyobject(py)?.into_any().unbind())
 }
 
 fn tensor_state(state: &Bound<'_, PyAny>) -> PyResult<Stream> {

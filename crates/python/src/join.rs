@@ -8,10 +8,10 @@ use pyo3::types::{PyEllipsis, PyTuple};
 use crate::args::{self, Operand};
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 /// A result, or the tensor given as `out=` with the result written to it.
-fn placed<'py>(py: Python<'py>, made: PyTensor, out: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+fn placed<'py>(py: Python<'py>, made: NewTensor, out: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
     let made = made.into_pyobject(py)?.into_any();
     match out.filter(|out| !out.is_none()) {
         None => Ok(made),
@@ -37,7 +37,7 @@ fn cat<'py>(
     let parts = args::tensors(tensors)?;
     let refs: Vec<&Tensor> = parts.iter().collect();
     let made = Tensor::cat(&refs, axis.unwrap_or(dim)).or_raise()?;
-    placed(tensors.py(), PyTensor::new(made), out)
+    placed(tensors.py(), NewTensor::new(made), out)
 }
 
 /// Tensors of one shape beside one another along a new axis.
@@ -57,7 +57,7 @@ fn stack<'py>(
     let parts = args::tensors(tensors)?;
     let refs: Vec<&Tensor> = parts.iter().collect();
     let made = Tensor::stack(&refs, axis.unwrap_or(dim)).or_raise()?;
-    placed(tensors.py(), PyTensor::new(made), out)
+    placed(tensors.py(), NewTensor::new(made), out)
 }
 
 /// The letters of a list of axis numbers; `...` stands for itself.
@@ -79,7 +79,7 @@ fn axis_letters(list: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 /// Operands and lists of axis numbers in turn: `gt.einsum(a, [0, 1], b, [1, 2], [0, 2])`.
-fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<NewTensor> {
     let (mut parts, mut lists) = (Vec::new(), Vec::new());
     let mut equation = String::new();
     for (i, entry) in entries.iter().enumerate() {
@@ -92,7 +92,7 @@ fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
         }
     }
     let refs: Vec<&Tensor> = parts.iter().collect();
-    Tensor::einsum(&format!("{}{equation}", lists.join(",")), &refs).or_raise().map(PyTensor::new)
+    Tensor::einsum(&format!("{}{equation}", lists.join(",")), &refs).or_raise().map(NewTensor::new)
 }
 
 /// Sums of products as an equation says: `gt.einsum("bij,bjk->bik", a, b)`.
@@ -101,7 +101,7 @@ fn einsum_of_lists(entries: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
 /// tensor([3., 7.])
 #[pyfunction]
 #[pyo3(signature = (equation, *operands))]
-fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResult<NewTensor> {
     mark(operands.py());
     if equation.is_instance_of::<PyTensor>() {
         let mut entries = vec![equation.clone()];
@@ -115,7 +115,7 @@ fn einsum(equation: &Bound<'_, PyAny>, operands: &Bound<'_, PyTuple>) -> PyResul
         _ => args::tensors(operands.as_any())?,
     };
     let refs: Vec<&Tensor> = parts.iter().collect();
-    Tensor::einsum(equation, &refs).or_raise().map(PyTensor::new)
+    Tensor::einsum(equation, &refs).or_raise().map(NewTensor::new)
 }
 
 /// `input` where `condition`, else `other`; with the condition alone, the positions where it holds.
@@ -193,7 +193,7 @@ fn meshgrid<'py>(tensors: &Bound<'py, PyTuple>, indexing: Option<&str>) -> PyRes
         })
         .collect::<gt_client::Result<Vec<_>>>()
         .or_raise()?;
-    PyTuple::new(py, grids.into_iter().map(PyTensor::new).collect::<Vec<_>>())
+    PyTuple::new(py, grids.into_iter().map(NewTensor::new).collect::<Vec<_>>())
 }
 
 /// Whether the object is a tensor.

@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use crate::data_source::PySource;
 use crate::errors::{OrRaise, from_package};
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::NewTensor;
 use crate::worker_run::{Arrived, NoBatch, WorkerRun};
 
 /// The exception for an error of the data crate.
@@ -274,7 +274,7 @@ fn tensors<'py>(py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
             Entry::Tensor { dtype, shape, bytes } => {
                 let shape = Shape::try_new(&shape).map_err(gt_client::Error::from).or_raise()?;
                 let tensor = Tensor::from_bytes(TensorType { dtype, shape }, bytes).or_raise()?;
-                out.set_item(name, PyTensor::new(tensor))?;
+                out.set_item(name, NewTensor::new(tensor))?;
             }
             Entry::Text { utf8, rows } => out.set_item(name, strings(py, utf8, rows)?)?,
         }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::args;
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 /// Attention of queries `[b, h, t, d]`, keys `[b, g, s, d]` and values `[b, g, s, e]`; `mask` is added to the scores.
 #[pyfunction]
@@ -21,12 +21,12 @@ fn attention(
     mask: Option<&Bound<'_, PyTensor>>,
     causal: bool,
     scale: f64,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(query.py());
     let [q, k, v] = [query, key, value].map(|t| t.get().held());
     let mask = mask.map(|m| m.get().held());
     let out = Tensor::attention(&q, &k, &v, mask.as_deref(), causal, scale).or_raise()?;
-    Ok(PyTensor::new(out))
+    Ok(NewTensor::new(out))
 }
 
 /// `input · weightᵀ + bias`, over the last dimension.
@@ -36,7 +36,7 @@ fn linear(
     input: &Bound<'_, PyTensor>,
     weight: &Bound<'_, PyTensor>,
     bias: Option<&Bound<'_, PyTensor>>,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     let bias = bias.map(|b| b.get().held());
     input.get().run(input.py(), |x| x.linear(&weight.get().held(), bias.as_deref()))
 }
@@ -48,9 +48,9 @@ fn cross_entropy_rows(
     logits: &Bound<'_, PyTensor>,
     classes: &Bound<'_, PyTensor>,
     ignore_index: i64,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(logits.py());
-    logits.get().held().cross_entropy_rows(&classes.get().held(), ignore_index).or_raise().map(PyTensor::new)
+    logits.get().held().cross_entropy_rows(&classes.get().held(), ignore_index).or_raise().map(NewTensor::new)
 }
 
 /// One optimizer step for many tensors: new values for parameters and states, all or none.
@@ -85,7 +85,7 @@ fn multi_tensor_update(
 
 /// The tensor, whose read fails if any element of `wrong` is true; `complaint` names what is wrong then.
 #[pyfunction]
-fn checked(tensor: &Bound<'_, PyTensor>, wrong: &Bound<'_, PyTensor>, complaint: &str) -> PyResult<PyTensor> {
+fn checked(tensor: &Bound<'_, PyTensor>, wrong: &Bound<'_, PyTensor>, complaint: &str) -> PyResult<NewTensor> {
     let complaint = Complaint::from_name(complaint)
         .ok_or_else(|| PyValueError::new_err(format!("no check is called {complaint:?}")))?;
     tensor.get().run(tensor.py(), |t| t.checked(&wrong.get().held(), complaint))

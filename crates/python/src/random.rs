@@ -10,7 +10,7 @@ use crate::create::{Any, extents, finish};
 use crate::device;
 use crate::generator::PyGenerator;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 macro_rules! random {
     ($($(#[$doc:meta])* $name:ident $(#[$like_doc:meta])* $like:ident $make:ident;)*) => {$(
@@ -18,7 +18,7 @@ macro_rules! random {
         #[pyfunction]
         #[pyo3(signature = (*sizes, size=None, generator=None, dtype=None, device=None, requires_grad=false, pin_memory=false))]
         #[allow(clippy::too_many_arguments)]
-        fn $name(sizes: &Bound<'_, PyTuple>, size: Any<'_, '_>, generator: Option<&Bound<'_, PyGenerator>>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, pin_memory: bool) -> PyResult<PyTensor> {
+        fn $name(sizes: &Bound<'_, PyTuple>, size: Any<'_, '_>, generator: Option<&Bound<'_, PyGenerator>>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, pin_memory: bool) -> PyResult<NewTensor> {
             let _ = pin_memory;
             mark(sizes.py());
             let shape = extents(sizes, size)?;
@@ -30,7 +30,7 @@ macro_rules! random {
         $(#[$like_doc])*
         #[pyfunction]
         #[pyo3(signature = (input, *, dtype=None, device=None, requires_grad=false, memory_format=None, generator=None))]
-        fn $like(input: &Bound<'_, PyTensor>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, memory_format: Any<'_, '_>, generator: Option<&Bound<'_, PyGenerator>>) -> PyResult<PyTensor> {
+        fn $like(input: &Bound<'_, PyTensor>, dtype: Any<'_, '_>, device: Any<'_, '_>, requires_grad: bool, memory_format: Any<'_, '_>, generator: Option<&Bound<'_, PyGenerator>>) -> PyResult<NewTensor> {
             let _ = memory_format;
             mark(input.py());
             let this = input.get();
@@ -84,7 +84,7 @@ fn randint(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(bounds.py());
     let mut numbers = Vec::new();
     let mut shape = size.map(args::int_or_ints).transpose()?;
@@ -122,7 +122,7 @@ fn randint_like(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(input.py());
     let this = input.get();
     let (a, b) = high.map_or((0, low), |h| (low, h));
@@ -144,7 +144,7 @@ fn randperm(
     dtype: Any<'_, '_>,
     device: Any<'_, '_>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(py);
     let n = usize::try_from(n).map_err(|_| PyRuntimeError::new_err(format!("n must be non-negative, got {n}")))?;
     let (dt, g) = (args::dtype(dtype)?, generator.map(|g| &g.get().0));

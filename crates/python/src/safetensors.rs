@@ -22,7 +22,7 @@ use safetensors::{Dtype, SafeTensorError};
 use crate::errors::OrRaise;
 use crate::host::HostBuffer;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 /// What readers of the format agree on as the longest header.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -169,7 +169,7 @@ impl SafetensorsFile {
     }
 
     /// Reads one tensor.
-    fn tensor(&self, py: Python<'_>, name: &str) -> PyResult<PyTensor> {
+    fn tensor(&self, py: Python<'_>, name: &str) -> PyResult<NewTensor> {
         mark(py);
         let info = self.info(name)?;
         let Some(dtype) = dtype(info.dtype) else {
@@ -193,7 +193,7 @@ impl SafetensorsFile {
             // Outside a bool may be any byte; inside it is 0 or 1.
             out.iter_mut().for_each(|b| *b = (*b != 0) as u8);
         }
-        Tensor::from_bytes(TensorType { dtype, shape }, bytes.into()).or_raise().map(PyTensor::new)
+        Tensor::from_bytes(TensorType { dtype, shape }, bytes.into()).or_raise().map(NewTensor::new)
     }
 }
 

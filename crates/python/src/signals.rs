@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyInt, PyList, PyString};
 
 use crate::errors::OrRaise;
 use crate::site::mark;
-use crate::tensor::PyTensor;
+use crate::tensor::{NewTensor, PyTensor};
 
 /// Warns at the line that entered the scope. A filter may make it an exception.
 fn warn(message: &str) -> Result<()> {
@@ -41,7 +41,7 @@ fn signal_exit(name: &str) -> PyResult<()> {
 
 /// A copy of a tensor that lies as a signal says.
 #[pyfunction]
-fn signal_tensor(x: &Bound<'_, PyTensor>, name: &str) -> PyResult<PyTensor> {
+fn signal_tensor(x: &Bound<'_, PyTensor>, name: &str) -> PyResult<NewTensor> {
     mark(x.py());
     let scope = signal::scope_of(name).or_raise()?;
     signal::check_rank(scope, x.get().held().shape().len()).or_raise()?;

@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use crate::data_source::PySource;
 use crate::errors::OrRaise;
 use crate::loader::{raised, raised_with, strings};
-use crate::tensor::PyTensor;
+use crate::tensor::NewTensor;
 
 /// What this process knows of a run on a worker, or on several of which each makes a part.
 pub(crate) struct WorkerRun {
@@ -161,7 +161,7 @@ impl Arrived {
             match entry {
                 Announced::Tensor => {
                     let missing = || raised(gt_data::DataError::Internal("a batch has too few tensors".into()));
-                    out.set_item(name, PyTensor::new(tensors.next().ok_or_else(missing)?))?;
+                    out.set_item(name, NewTensor::new(tensors.next().ok_or_else(missing)?))?;
                 }
                 Announced::Text { utf8, rows } => out.set_item(name, strings(py, utf8, rows)?)?,
             }

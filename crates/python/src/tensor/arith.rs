@@ -7,7 +7,7 @@ use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::args::Operand;
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -38,7 +38,7 @@ macro_rules! methods {
         impl PyTensor {
             $(
                 #[doc = $doc]
-                fn $name(&self, other: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+                fn $name(&self, other: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
                     let operand = Operand::require(other, "other")?;
                     let f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor> = $f;
                     self.run(other.py(), |t| f(Arg::Tensor(t), operand.arg()))
@@ -153,7 +153,7 @@ fn alpha_of(alpha: Option<&Bound<'_, PyAny>>, operands: &[Arg<'_>]) -> PyResult<
 impl PyTensor {
     /// `self + alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
-    fn add(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn add(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let (operand, mut keep) = (Operand::require(other, "other")?, None);
         let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
         self.run(other.py(), |t| t.add(scaled(&operand, alpha, &mut keep)?))
@@ -173,7 +173,7 @@ impl PyTensor {
 
     /// `self - alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
-    fn sub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn sub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let (operand, mut keep) = (Operand::require(other, "other")?, None);
         let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
         self.run(other.py(), |t| t.sub(scaled(&operand, alpha, &mut keep)?))
@@ -193,13 +193,13 @@ impl PyTensor {
 
     /// `self - alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
-    fn subtract(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn subtract(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         self.sub(other, alpha)
     }
 
     /// `alpha`-scaled self taken from other: `other - alpha * self`.
     #[pyo3(signature = (other, *, alpha=None))]
-    fn rsub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn rsub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let operand = Operand::require(other, "other")?;
         let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
         self.run(other.py(), |t| {
@@ -213,7 +213,7 @@ impl PyTensor {
 
     /// `self / other`, rounded as `rounding_mode` says: `None`, `"floor"` or `"trunc"`.
     #[pyo3(signature = (other, *, rounding_mode=None))]
-    fn div(&self, other: &Bound<'_, PyAny>, rounding_mode: Option<&str>) -> PyResult<PyTensor> {
+    fn div(&self, other: &Bound<'_, PyAny>, rounding_mode: Option<&str>) -> PyResult<NewTensor> {
         let operand = Operand::require(other, "other")?;
         self.run(other.py(), |t| rounded((Arg::Tensor(t), operand.arg()), rounding_mode))
     }
@@ -232,7 +232,7 @@ impl PyTensor {
 
     /// `self / other`, rounded as `rounding_mode` says.
     #[pyo3(signature = (other, *, rounding_mode=None))]
-    fn divide(&self, other: &Bound<'_, PyAny>, rounding_mode: Option<&str>) -> PyResult<PyTensor> {
+    fn divide(&self, other: &Bound<'_, PyAny>, rounding_mode: Option<&str>) -> PyResult<NewTensor> {
         self.div(other, rounding_mode)
     }
 
@@ -243,7 +243,7 @@ impl PyTensor {
         py: Python<'_>,
         min: Option<&Bound<'_, PyAny>>,
         max: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let low = min.filter(|m| !m.is_none()).map(|m| Operand::require(m, "min")).transpose()?;
         let high = max.filter(|m| !m.is_none()).map(|m| Operand::require(m, "max")).transpose()?;
         self.run(py, |t| t.clamp(low.as_ref().map(Operand::arg), high.as_ref().map(Operand::arg)))
@@ -256,7 +256,7 @@ impl PyTensor {
         py: Python<'_>,
         min: Option<&Bound<'_, PyAny>>,
         max: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.clamp(py, min, max)
     }
 
@@ -273,7 +273,7 @@ impl PyTensor {
     }
 
     /// `self + weight * (end - self)`.
-    fn lerp(&self, end: &Bound<'_, PyTensor>, weight: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn lerp(&self, end: &Bound<'_, PyTensor>, weight: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
         let weight_arg = Operand::require(weight, "weight")?;
         self.run(weight.py(), |t| t.lerp(&end.get().held(), weight_arg.arg()))
     }
@@ -286,7 +286,7 @@ impl PyTensor {
         tensor1: &Bound<'_, PyTensor>,
         tensor2: &Bound<'_, PyTensor>,
         value: f64,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| t.addc(BinaryKind::Mul, &tensor1.get().held(), &tensor2.get().held(), value.into()))
     }
 
@@ -298,7 +298,7 @@ impl PyTensor {
         tensor1: &Bound<'_, PyTensor>,
         tensor2: &Bound<'_, PyTensor>,
         value: f64,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().held(), &tensor2.get().held(), value.into()))
     }
 
@@ -311,7 +311,7 @@ impl PyTensor {
 
     /// Which elements are close.
     #[pyo3(signature = (other, rtol=1e-5, atol=1e-8, equal_nan=false))]
-    fn isclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<PyTensor> {
+    fn isclose(&self, other: &Bound<'_, PyTensor>, rtol: f64, atol: f64, equal_nan: bool) -> PyResult<NewTensor> {
         if rtol < 0.0 || atol < 0.0 {
             return Err(PyRuntimeError::new_err(format!(
                 "rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}"

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::device::{self, Device};
 use crate::errors::OrRaise;
 use crate::host::HostBuffer;
@@ -98,7 +98,7 @@ impl PyTensor {
         } else {
             self.held().to_dtype(dtype)
         };
-        Bound::new(py, PyTensor::on(t.or_raise()?, device))
+        NewTensor::on(t.or_raise()?, device).into_pyobject(py)
     }
 
     /// The elements as a NumPy array of their own.
@@ -319,12 +319,12 @@ impl PyTensor {
         if let Some(g) = this.held().grad() {
             t.set_grad(Some(g.detach().alias().or_raise()?)).or_raise()?;
         }
-        let copy = Bound::new(py, this.like(t))?.into_any();
+        let copy = this.like(t).into_pyobject(py)?.into_any();
         memo.set_item(key, &copy)?;
         Ok(copy)
     }
 
-    fn __copy__(&self) -> PyTensor {
+    fn __copy__(&self) -> NewTensor {
         self.like(self.held().clone())
     }
 
@@ -350,7 +350,7 @@ pub fn _rebuild_tensor(
     dtype: &str,
     shape: Vec<usize>,
     requires_grad: bool,
-) -> PyResult<PyTensor> {
+) -> PyResult<NewTensor> {
     mark(py);
     let dtype = DType::from_name(dtype).ok_or_else(|| PyValueError::new_err(format!("no dtype is called {dtype}")))?;
     let shape = gt_ir::Shape::try_new(&shape).map_err(gt_client::Error::from).or_raise()?;
@@ -361,5 +361,5 @@ pub fn _rebuild_tensor(
     if requires_grad {
         t.set_requires_grad(true).or_raise()?;
     }
-    Ok(PyTensor::new(t))
+    Ok(NewTensor::new(t))
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::autograd::{HookHandle, PyNode, after_collecting_hook, python_hook};
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -75,7 +75,7 @@ impl PyTensor {
         {
             return Ok(Some(known));
         }
-        let made = Bound::new(py, self.like(grad))?;
+        let made = self.like(grad).into_pyobject(py)?;
         self.know_grad(Some(&made))?;
         Ok(Some(made))
     }
@@ -152,7 +152,7 @@ impl PyTensor {
     }
 
     /// An alias without history.
-    fn detach(&self) -> PyTensor {
+    fn detach(&self) -> NewTensor {
         self.like(self.held().detach())
     }
 
@@ -164,7 +164,7 @@ impl PyTensor {
 
     /// The content without history; writing through it is not seen by autograd.
     #[getter]
-    fn get_data(&self) -> PyTensor {
+    fn get_data(&self) -> NewTensor {
         self.like(self.held().data())
     }
 

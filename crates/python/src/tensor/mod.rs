@@ -25,7 +25,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyWeakrefReference};
 
 pub use held::Held;
-pub use object::new_object;
+pub use object::NewTensor;
 
 use self::held::Handle;
 use crate::device::{Device, PyDevice};
@@ -51,15 +51,9 @@ pub struct PyTensor {
 }
 
 impl PyTensor {
-    /// A tensor on the default device.
-    #[inline]
-    pub fn new(t: Tensor) -> Self {
-        PyTensor::on(t, Device::Unset)
-    }
-
     /// A tensor that was asked to be on a device.
     #[inline]
-    pub fn on(t: Tensor, device: Device) -> Self {
+    fn on(t: Tensor, device: Device) -> Self {
         PyTensor {
             handle: Handle::new(t),
             device: AtomicU32::new(device.code()),
@@ -107,13 +101,13 @@ impl PyTensor {
 
     /// A result of this tensor: asked to be where it is.
     #[inline]
-    pub fn like(&self, t: Tensor) -> Self {
-        PyTensor::on(t, self.device())
+    pub fn like(&self, t: Tensor) -> NewTensor {
+        NewTensor::on(t, self.device())
     }
 
     /// Records with the user's line; the result is asked to be where this tensor is.
     #[inline]
-    pub fn run(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Tensor>) -> PyResult<PyTensor> {
+    pub fn run(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Tensor>) -> PyResult<NewTensor> {
         mark(py);
         f(&self.held()).or_raise().map(|t| self.like(t))
     }
@@ -139,7 +133,7 @@ pub fn size<'py>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound<'py, PyAny>>
 }
 
 /// Values and where they were, under the names PyTorch returns them by: a tuple of `gt.return_types`.
-pub fn named_pair<'py>(py: Python<'py>, name: &str, a: PyTensor, b: PyTensor) -> PyResult<Bound<'py, PyAny>> {
+pub fn named_pair<'py>(py: Python<'py>, name: &str, a: NewTensor, b: NewTensor) -> PyResult<Bound<'py, PyAny>> {
     static TYPES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let types =
         TYPES.get_or_try_init(py, || -> PyResult<_> { Ok(py.import("gt.return_types")?.into_any().unbind()) })?;
@@ -152,22 +146,19 @@ impl PyTensor {
     #[new]
     #[pyo3(signature = (*args))]
     fn py_new(args: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let py = args.py();
-        mark(py);
+        mark(args.py());
+        let unset = |t: Tensor| PyTensor::on(t, Device::Unset);
         if args.len() == 1 {
             let only = args.get_item(0)?;
             if let Ok(t) = only.cast::<PyTensor>() {
-                return Ok(t.get().like(t.get().held().detach()));
+                return Ok(PyTensor::on(t.get().held().detach(), t.get().device()));
             }
             if !only.is_instance_of::<pyo3::types::PyInt>() {
-                return Ok(PyTensor::new(crate::data::from_any(&only, Some(gt_client::ops::default_dtype()))?));
+                return crate::data::from_any(&only, Some(gt_client::ops::default_dtype())).map(unset);
             }
         }
-        if args.is_empty() {
-            return Ok(PyTensor::new(Tensor::zeros(&[0], None).or_raise()?));
-        }
-        let dims = crate::args::shape(&crate::args::ints(args)?)?;
-        Ok(PyTensor::new(Tensor::zeros(&dims, None).or_raise()?))
+        let dims = if args.is_empty() { vec![0] } else { crate::args::shape(&crate::args::ints(args)?)? };
+        Tensor::zeros(&dims, None).or_raise().map(unset)
     }
 
     /// The extents.
@@ -302,7 +293,7 @@ impl PyTensor {
 
     /// The tensor this is a view of.
     #[getter]
-    fn _base(&self) -> Option<PyTensor> {
+    fn _base(&self) -> Option<NewTensor> {
         self.held().base().map(|t| self.like(t))
     }
 

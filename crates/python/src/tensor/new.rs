@@ -5,7 +5,7 @@ use gt_client::{Scalar, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::args;
 use crate::create::{Any, extents, fill, finish, finish_from};
 use crate::data::from_any;
@@ -24,7 +24,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         device: Any<'_, '_>,
         requires_grad: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.new_filled(sizes, size, dtype, device, requires_grad, Scalar::F64(0.0))
     }
 
@@ -37,7 +37,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         device: Any<'_, '_>,
         requires_grad: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.new_filled(sizes, size, dtype, device, requires_grad, Scalar::F64(1.0))
     }
 
@@ -50,7 +50,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         device: Any<'_, '_>,
         requires_grad: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.new_filled(sizes, size, dtype, device, requires_grad, Scalar::F64(0.0))
     }
 
@@ -63,7 +63,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         device: Any<'_, '_>,
         requires_grad: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (none, value) = (PyTuple::empty(size.py()), fill(fill_value)?);
         check_fits(value, args::dtype(dtype)?.unwrap_or(self.held().dtype())).or_raise()?;
         self.new_filled(&none, Some(size), dtype, device, requires_grad, value)
@@ -77,7 +77,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         device: Any<'_, '_>,
         requires_grad: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         mark(data.py());
         let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());
         let dev = if device.is_none() { self.device() } else { device::optional(device)? };
@@ -94,7 +94,7 @@ impl PyTensor {
         device: Any<'_, '_>,
         requires_grad: bool,
         value: Scalar,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         mark(sizes.py());
         let shape = extents(sizes, size)?;
         let dt = args::dtype(dtype)?.unwrap_or(self.held().dtype());

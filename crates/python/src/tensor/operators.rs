@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::arith::{augmented, power};
-use super::{PyTensor, new_object};
+use super::{NewTensor, PyTensor};
 use crate::args::Operand;
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -17,7 +17,7 @@ type Answer = PyResult<Py<PyAny>>;
 
 #[inline]
 fn answer(py: Python<'_>, this: &PyTensor, result: gt_client::Result<Tensor>) -> Answer {
-    Ok(new_object(py, this.like(result.or_raise()?))?.into_any())
+    Ok(this.like(result.or_raise()?).into_pyobject(py)?.into_any().unbind())
 }
 
 #[inline]
@@ -131,7 +131,7 @@ impl PyTensor {
         operator(self, other, false, |a, b| Tensor::compare(kind, a, b))
     }
 
-    fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn __neg__(&self, py: Python<'_>) -> PyResult<NewTensor> {
         if self.held().dtype() == gt_ir::DType::Bool {
             return Err(PyRuntimeError::new_err(
                 "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
@@ -144,11 +144,11 @@ impl PyTensor {
         slf.clone()
     }
 
-    fn __abs__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn __abs__(&self, py: Python<'_>) -> PyResult<NewTensor> {
         self.run(py, |t| t.unary(UnaryKind::Abs))
     }
 
-    fn __invert__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn __invert__(&self, py: Python<'_>) -> PyResult<NewTensor> {
         match self.held().dtype() {
             gt_ir::DType::Bool => self.run(py, |t| t.unary(UnaryKind::LogicalNot)),
             d if d.is_float() => Err(PyTypeError::new_err(format!(

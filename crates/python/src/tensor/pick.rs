@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
-use super::{PyTensor, named_pair, new_object};
+use super::{NewTensor, PyTensor, named_pair};
 use crate::args::{self, Operand};
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -53,14 +53,14 @@ fn scatter_mode(reduce: Option<&str>) -> PyResult<PutMode> {
 
 #[pymethods]
 impl PyTensor {
-    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Py<PyTensor>> {
+    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
         mark(py);
         let part = if index.is_exact_instance_of::<PyInt>() {
             self.held().index(&[gt_client::Index::Int(index.extract()?)])
         } else {
             self.held().index(&crate::index::parse(index)?)
         };
-        new_object(py, self.like(part.or_raise()?))
+        Ok(self.like(part.or_raise()?))
     }
 
     fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -78,13 +78,13 @@ impl PyTensor {
     }
 
     /// `self` where `condition`, else `other`.
-    fn r#where(&self, condition: &Bound<'_, PyTensor>, other: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn r#where(&self, condition: &Bound<'_, PyTensor>, other: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
         let operand = Operand::require(other, "other")?;
         self.run(other.py(), |t| Tensor::select_by(&condition.get().held(), t, operand.arg()))
     }
 
     /// `value` where the mask is true.
-    fn masked_fill(&self, mask: &Bound<'_, PyTensor>, value: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn masked_fill(&self, mask: &Bound<'_, PyTensor>, value: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
         let operand = Operand::require(value, "value")?;
         self.run(value.py(), |t| masked_fill(t, &mask.get().held(), &operand))
     }
@@ -101,13 +101,13 @@ impl PyTensor {
     }
 
     /// The elements where the mask is true, as a vector. Waits for their number.
-    fn masked_select(&self, mask: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn masked_select(&self, mask: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
         self.run(mask.py(), |t| t.masked_select(&mask.get().held()))
     }
 
     /// Single elements: `out[i][j] = self[index[i][j]][j]` for dim 0.
     #[pyo3(signature = (dim, index, *, sparse_grad=false))]
-    fn gather(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, sparse_grad: bool) -> PyResult<PyTensor> {
+    fn gather(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>, sparse_grad: bool) -> PyResult<NewTensor> {
         let _ = sparse_grad;
         self.run(py, |t| t.gather(dim, &index.get().held()))
     }
@@ -122,19 +122,19 @@ impl PyTensor {
         src: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
         reduce: Option<&str>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let given = src
             .or(value)
             .ok_or_else(|| PyTypeError::new_err("scatter() missing 1 required argument: 'src' or 'value'"))?;
         let operand = Operand::require(given, "src")?;
         if reduce == Some("multiply") {
-            let this = Bound::new(py, self.like(self.held().clone()))?;
+            let this = self.like(self.held().clone()).into_pyobject(py)?;
             let source = match operand {
                 Operand::Tensor(t) => t,
-                Operand::Made(t) => Bound::new(py, self.like(t))?,
+                Operand::Made(t) => self.like(t).into_pyobject(py)?,
                 Operand::Number(n) => {
                     let all = Tensor::full(index.get().held().shape(), n, Some(self.held().dtype())).or_raise()?;
-                    Bound::new(py, self.like(all))?
+                    self.like(all).into_pyobject(py)?
                 }
             };
             let made = this.call_method1("scatter_reduce", (dim, index, source, "prod"))?;
@@ -166,7 +166,7 @@ impl PyTensor {
         dim: i64,
         index: &Bound<'_, PyTensor>,
         src: &Bound<'_, PyTensor>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| t.scatter(dim, &index.get().held(), &*src.get().held(), PutMode::Add))
     }
 
@@ -183,7 +183,7 @@ impl PyTensor {
     }
 
     /// Whole slices along an axis.
-    fn index_select(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn index_select(&self, py: Python<'_>, dim: i64, index: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
         self.run(py, |t| t.index_select(dim, &index.get().held()))
     }
 
@@ -196,7 +196,7 @@ impl PyTensor {
         index: &Bound<'_, PyTensor>,
         source: &Bound<'_, PyTensor>,
         alpha: f64,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| {
             let source = source.get().held();
             let factor = Scalar::F64(alpha).for_dtype(source.dtype());
@@ -226,7 +226,7 @@ impl PyTensor {
         dim: i64,
         index: &Bound<'_, PyTensor>,
         source: &Bound<'_, PyTensor>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| t.index_put_along(dim, &index.get().held(), &source.get().held(), PutMode::Set))
     }
 
@@ -238,7 +238,7 @@ impl PyTensor {
         indices: &Bound<'_, PyAny>,
         values: &Bound<'_, PyTensor>,
         accumulate: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let indices = args::tensors(indices)?;
         let (own, given) = (self.held().dtype(), values.get().held().dtype());
         if own != given {
@@ -266,7 +266,7 @@ impl PyTensor {
 
     /// `gather` with broadcasting of the other axes; without a dim, from the flattened tensor.
     #[pyo3(signature = (indices, dim=None))]
-    fn take_along_dim(&self, py: Python<'_>, indices: &Bound<'_, PyTensor>, dim: Option<i64>) -> PyResult<PyTensor> {
+    fn take_along_dim(&self, py: Python<'_>, indices: &Bound<'_, PyTensor>, dim: Option<i64>) -> PyResult<NewTensor> {
         self.run(py, |t| match dim {
             Some(d) => t.take_along_dim(&indices.get().held(), d),
             None => t.reshape(&[-1])?.take_along_dim(&indices.get().held().reshape(&[-1])?, 0),
@@ -300,7 +300,7 @@ impl PyTensor {
 
     /// Where the elements of the sorted tensor stood.
     #[pyo3(signature = (dim=-1, descending=false, stable=None))]
-    fn argsort(&self, py: Python<'_>, dim: i64, descending: bool, stable: Option<bool>) -> PyResult<PyTensor> {
+    fn argsort(&self, py: Python<'_>, dim: i64, descending: bool, stable: Option<bool>) -> PyResult<NewTensor> {
         let _ = stable;
         self.run(py, |t| Ok(t.sort(dim, descending)?.1))
     }
@@ -347,7 +347,7 @@ impl PyTensor {
 
     /// How often each number occurs. Waits for the largest.
     #[pyo3(signature = (weights=None, minlength=0))]
-    fn bincount(&self, py: Python<'_>, weights: Option<&Bound<'_, PyTensor>>, minlength: i64) -> PyResult<PyTensor> {
+    fn bincount(&self, py: Python<'_>, weights: Option<&Bound<'_, PyTensor>>, minlength: i64) -> PyResult<NewTensor> {
         if minlength < 0 {
             return Err(PyRuntimeError::new_err("minlength should be >= 0"));
         }
@@ -363,7 +363,7 @@ impl PyTensor {
         num_samples: i64,
         replacement: bool,
         generator: Option<&Bound<'_, crate::generator::PyGenerator>>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| t.multinomial(num_samples.max(0) as usize, replacement, generator.map(|g| &g.get().0)))
     }
 
@@ -374,7 +374,7 @@ impl PyTensor {
         py: Python<'_>,
         p: Option<f64>,
         generator: Option<&Bound<'_, crate::generator::PyGenerator>>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| {
             let source = match p {
                 Some(p) => Tensor::full(t.shape(), p, Some(if t.dtype().is_float() { t.dtype() } else { DType::F32 }))?,

@@ -4,7 +4,7 @@ use gt_ir::ops::{ArgKind, ReduceKind, ScanKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use super::{PyTensor, named_pair};
+use super::{NewTensor, PyTensor, named_pair};
 use crate::args::{self, Operand, dims, keep};
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -71,7 +71,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.sum(&d, keep(keepdim, keepdims), dt))
     }
@@ -86,7 +86,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.mean(&d, keep(keepdim, keepdims), dt))
     }
@@ -101,7 +101,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.prod(&d, keep(keepdim, keepdims), dt))
     }
@@ -143,7 +143,7 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.extreme(ReduceKind::Max, &d, keep(keepdim, keepdims)))
     }
@@ -157,7 +157,7 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.extreme(ReduceKind::Min, &d, keep(keepdim, keepdims)))
     }
@@ -171,7 +171,7 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = args::dim(dim, axis)?;
         self.run(py, |t| t.arg_extreme(ArgKind::Max, d, keep(keepdim, keepdims)))
     }
@@ -185,7 +185,7 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = args::dim(dim, axis)?;
         self.run(py, |t| t.arg_extreme(ArgKind::Min, d, keep(keepdim, keepdims)))
     }
@@ -199,7 +199,7 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
         if d.is_empty() && (dim.is_some() || axis.is_some()) {
             // No axes, and not all of them: every element for itself.
@@ -217,7 +217,7 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
         if d.is_empty() && (dim.is_some() || axis.is_some()) {
             // No axes, and not all of them: every element for itself.
@@ -238,7 +238,7 @@ impl PyTensor {
         correction: Option<f64>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (positional, c) = PyTensor::correction(dim, unbiased, correction)?;
         let d = if positional.is_some() { Vec::new() } else { dims(dim, axis)? };
         self.run(py, |t| t.var(&d, c, keep(keepdim, keepdims)))
@@ -256,7 +256,7 @@ impl PyTensor {
         correction: Option<f64>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (positional, c) = PyTensor::correction(dim, unbiased, correction)?;
         let d = if positional.is_some() { Vec::new() } else { dims(dim, axis)? };
         self.run(py, |t| t.std(&d, c, keep(keepdim, keepdims)))
@@ -274,7 +274,7 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let order = match p.filter(|p| !p.is_none()) {
             None => 2.0,
             Some(p) => match p.extract::<String>().as_deref() {
@@ -296,13 +296,13 @@ impl PyTensor {
 
     /// Running sums along an axis.
     #[pyo3(signature = (dim=None, *, dtype=None, axis=None))]
-    fn cumsum(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<PyTensor> {
+    fn cumsum(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<NewTensor> {
         self.running(py, ScanKind::Sum, dim, dtype, axis)
     }
 
     /// Running products along an axis.
     #[pyo3(signature = (dim=None, *, dtype=None, axis=None))]
-    fn cumprod(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<PyTensor> {
+    fn cumprod(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<NewTensor> {
         self.running(py, ScanKind::Prod, dim, dtype, axis)
     }
 
@@ -315,14 +315,14 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
         self.run(py, |t| t.logsumexp(&d, keep(keepdim, keepdims)))
     }
 
     /// Exponentials that sum to one along an axis.
     #[pyo3(signature = (dim=None, dtype=None, *, axis=None))]
-    fn softmax(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<PyTensor> {
+    fn softmax(&self, py: Python<'_>, dim: Any<'_, '_>, dtype: Any<'_, '_>, axis: Any<'_, '_>) -> PyResult<NewTensor> {
         let (d, dt) = (required(args::dim(dim, axis)?, "softmax")?, args::dtype(dtype)?);
         self.run(py, |t| cast(t, dt)?.softmax(d))
     }
@@ -335,7 +335,7 @@ impl PyTensor {
         dim: Any<'_, '_>,
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (d, dt) = (required(args::dim(dim, axis)?, "log_softmax")?, args::dtype(dtype)?);
         self.run(py, |t| cast(t, dt)?.log_softmax(d))
     }
@@ -360,7 +360,7 @@ impl PyTensor {
         dim: Any<'_, '_>,
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let (d, dt) = (required(args::dim(dim, axis)?, kind.name())?, args::dtype(dtype)?);
         self.run(py, |t| t.scan(kind, d, dt))
     }

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::args::{self, int_or_ints, ints};
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -29,14 +29,14 @@ fn dims_of(t: &Tensor) -> Vec<i64> {
 impl PyTensor {
     /// The same elements in another shape; a view where possible. One extent may be -1.
     #[pyo3(signature = (*sizes_, shape=None))]
-    fn reshape(&self, sizes_: &Bound<'_, PyTuple>, shape: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn reshape(&self, sizes_: &Bound<'_, PyTuple>, shape: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let d = sizes(sizes_, shape)?;
         self.run(sizes_.py(), |t| t.reshape(&d))
     }
 
     /// The same elements in another shape, always a view; with a dtype of the same size, another reading is not defined.
     #[pyo3(signature = (*sizes_, size=None))]
-    fn view(&self, sizes_: &Bound<'_, PyTuple>, size: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn view(&self, sizes_: &Bound<'_, PyTuple>, size: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         if sizes_.len() == 1 && sizes_.get_item(0)?.is_instance_of::<crate::dtype::PyDType>() {
             let dtype = crate::dtype::extract(&sizes_.get_item(0)?)?;
             if dtype == self.held().dtype() {
@@ -51,35 +51,35 @@ impl PyTensor {
     }
 
     /// A view in the shape of another tensor.
-    fn view_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn view_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
         self.run(other.py(), |t| t.view(&dims_of(&other.get().held())))
     }
 
     /// Reshaped like another tensor.
-    fn reshape_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn reshape_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
         self.run(other.py(), |t| t.reshape(&dims_of(&other.get().held())))
     }
 
     /// Axes `start_dim..=end_dim` joined into one.
     #[pyo3(signature = (start_dim=0, end_dim=-1))]
-    fn flatten(&self, py: Python<'_>, start_dim: i64, end_dim: i64) -> PyResult<PyTensor> {
+    fn flatten(&self, py: Python<'_>, start_dim: i64, end_dim: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.flatten(start_dim, end_dim))
     }
 
     /// All elements as a vector.
-    fn ravel(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn ravel(&self, py: Python<'_>) -> PyResult<NewTensor> {
         self.run(py, |t| t.reshape(&[-1]))
     }
 
     /// An axis split into several.
-    fn unflatten(&self, py: Python<'_>, dim: i64, sizes: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn unflatten(&self, py: Python<'_>, dim: i64, sizes: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
         let s = int_or_ints(sizes)?;
         self.run(py, |t| t.unflatten(dim, &s))
     }
 
     /// Axes in another order: a view.
     #[pyo3(signature = (*dims, **kwargs))]
-    fn permute(&self, dims: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<PyTensor> {
+    fn permute(&self, dims: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<NewTensor> {
         let named = match kwargs {
             Some(k) => k.get_item("dims")?,
             None => None,
@@ -89,22 +89,22 @@ impl PyTensor {
     }
 
     /// Two axes swapped: a view.
-    fn transpose(&self, py: Python<'_>, dim0: i64, dim1: i64) -> PyResult<PyTensor> {
+    fn transpose(&self, py: Python<'_>, dim0: i64, dim1: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.transpose(dim0, dim1))
     }
 
     /// Two axes swapped: a view.
-    fn swapaxes(&self, py: Python<'_>, axis0: i64, axis1: i64) -> PyResult<PyTensor> {
+    fn swapaxes(&self, py: Python<'_>, axis0: i64, axis1: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.transpose(axis0, axis1))
     }
 
     /// Two axes swapped: a view.
-    fn swapdims(&self, py: Python<'_>, dim0: i64, dim1: i64) -> PyResult<PyTensor> {
+    fn swapdims(&self, py: Python<'_>, dim0: i64, dim1: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.transpose(dim0, dim1))
     }
 
     /// The transpose of a matrix: a view.
-    fn t(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn t(&self, py: Python<'_>) -> PyResult<NewTensor> {
         match self.held().rank() {
             0 | 1 => Ok(self.like(self.held().clone())),
             2 => self.run(py, |t| Ok(t.transpose(0, 1)?.named("T"))),
@@ -114,14 +114,14 @@ impl PyTensor {
 
     /// All axes in reverse order: a view.
     #[getter(T)]
-    fn all_reversed(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn all_reversed(&self, py: Python<'_>) -> PyResult<NewTensor> {
         let d: Vec<i64> = (0..self.held().rank() as i64).rev().collect();
         self.run(py, |t| t.permute(&d))
     }
 
     /// The last two axes swapped: a view.
     #[getter(mT)]
-    fn last_swapped(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn last_swapped(&self, py: Python<'_>) -> PyResult<NewTensor> {
         if self.held().rank() < 2 {
             return Err(PyRuntimeError::new_err(format!(
                 "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
@@ -133,7 +133,7 @@ impl PyTensor {
 
     /// The transpose of a matrix: a view.
     #[getter(H)]
-    fn adjoint_matrix(&self, py: Python<'_>) -> PyResult<PyTensor> {
+    fn adjoint_matrix(&self, py: Python<'_>) -> PyResult<NewTensor> {
         if self.held().rank() != 2 && self.held().rank() != 0 {
             return Err(PyRuntimeError::new_err(format!(
                 "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.",
@@ -144,7 +144,12 @@ impl PyTensor {
     }
 
     /// Axes moved to other places: a view.
-    fn movedim(&self, py: Python<'_>, source: &Bound<'_, PyAny>, destination: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    fn movedim(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        destination: &Bound<'_, PyAny>,
+    ) -> PyResult<NewTensor> {
         let (s, d) = (int_or_ints(source)?, int_or_ints(destination)?);
         self.run(py, |t| t.movedim(&s, &d))
     }
@@ -155,13 +160,13 @@ impl PyTensor {
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
         destination: &Bound<'_, PyAny>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.movedim(py, source, destination)
     }
 
     /// Without axes of extent 1: a view.
     #[pyo3(signature = (dim=None))]
-    fn squeeze(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn squeeze(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         match dim {
             None => self.run(py, |t| t.squeeze(&[])),
             Some(d) => {
@@ -175,39 +180,39 @@ impl PyTensor {
     }
 
     /// With an axis of extent 1 added: a view.
-    fn unsqueeze(&self, py: Python<'_>, dim: i64) -> PyResult<PyTensor> {
+    fn unsqueeze(&self, py: Python<'_>, dim: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.unsqueeze(dim))
     }
 
     /// Repeated along axes of extent 1 without copying: a view.
     #[pyo3(signature = (*sizes_, size=None))]
-    fn expand(&self, sizes_: &Bound<'_, PyTuple>, size: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn expand(&self, sizes_: &Bound<'_, PyTuple>, size: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let d = sizes(sizes_, size)?;
         self.run(sizes_.py(), |t| t.expand(&d))
     }
 
     /// Expanded like another tensor: a view.
-    fn expand_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+    fn expand_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
         self.run(other.py(), |t| t.expand(&dims_of(&other.get().held())))
     }
 
     /// Expanded to a shape: a view.
     #[pyo3(signature = (*size))]
-    fn broadcast_to(&self, size: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+    fn broadcast_to(&self, size: &Bound<'_, PyTuple>) -> PyResult<NewTensor> {
         let d = ints(size)?;
         self.run(size.py(), |t| t.expand(&d))
     }
 
     /// Copies laid out along each axis.
     #[pyo3(signature = (*sizes_, repeats=None))]
-    fn repeat(&self, sizes_: &Bound<'_, PyTuple>, repeats: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn repeat(&self, sizes_: &Bound<'_, PyTuple>, repeats: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let d = sizes(sizes_, repeats)?;
         self.run(sizes_.py(), |t| t.repeat(&d))
     }
 
     /// Copies laid out along each axis, missing ones counted as 1.
     #[pyo3(signature = (*dims))]
-    fn tile(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+    fn tile(&self, dims: &Bound<'_, PyTuple>) -> PyResult<NewTensor> {
         let mut d = ints(dims)?;
         while d.len() < self.held().rank() {
             d.insert(0, 1);
@@ -223,7 +228,7 @@ impl PyTensor {
         repeats: Option<&Bound<'_, PyAny>>,
         dim: Option<i64>,
         output_size: Option<i64>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         let _ = output_size;
         mark(py);
         let Some(repeats) = repeats else {
@@ -254,7 +259,7 @@ impl PyTensor {
 
     /// Backwards along axes; a copy.
     #[pyo3(signature = (*dims, **kwargs))]
-    fn flip(&self, dims: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<PyTensor> {
+    fn flip(&self, dims: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<NewTensor> {
         let named = match kwargs {
             Some(k) => k.get_item("dims")?,
             None => None,
@@ -265,7 +270,7 @@ impl PyTensor {
 
     /// Shifted around the end.
     #[pyo3(signature = (shifts, dims=None))]
-    fn roll(&self, py: Python<'_>, shifts: &Bound<'_, PyAny>, dims: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn roll(&self, py: Python<'_>, shifts: &Bound<'_, PyAny>, dims: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let s = int_or_ints(shifts)?;
         let d = match dims.filter(|d| !d.is_none()) {
             Some(d) => int_or_ints(d)?,
@@ -319,31 +324,31 @@ impl PyTensor {
     }
 
     /// `length` elements from `start` on, along an axis: a view.
-    fn narrow(&self, py: Python<'_>, dim: i64, start: &Bound<'_, PyAny>, length: i64) -> PyResult<PyTensor> {
+    fn narrow(&self, py: Python<'_>, dim: i64, start: &Bound<'_, PyAny>, length: i64) -> PyResult<NewTensor> {
         let start: i64 = start.extract()?;
         self.run(py, |t| t.narrow(dim, start, length))
     }
 
     /// One position along an axis, which goes: a view.
-    fn select(&self, py: Python<'_>, dim: i64, index: i64) -> PyResult<PyTensor> {
+    fn select(&self, py: Python<'_>, dim: i64, index: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.select(dim, index))
     }
 
     /// The lower triangle of the last two axes, zero elsewhere.
     #[pyo3(signature = (diagonal=0))]
-    fn tril(&self, py: Python<'_>, diagonal: i64) -> PyResult<PyTensor> {
+    fn tril(&self, py: Python<'_>, diagonal: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.triangle(diagonal, false))
     }
 
     /// The upper triangle of the last two axes, zero elsewhere.
     #[pyo3(signature = (diagonal=0))]
-    fn triu(&self, py: Python<'_>, diagonal: i64) -> PyResult<PyTensor> {
+    fn triu(&self, py: Python<'_>, diagonal: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.triangle(diagonal, true))
     }
 
     /// The diagonal of two axes: a view.
     #[pyo3(signature = (offset=0, dim1=0, dim2=1))]
-    fn diagonal(&self, py: Python<'_>, offset: i64, dim1: i64, dim2: i64) -> PyResult<PyTensor> {
+    fn diagonal(&self, py: Python<'_>, offset: i64, dim1: i64, dim2: i64) -> PyResult<NewTensor> {
         self.run(py, |t| t.diagonal(offset, dim1, dim2))
     }
 
@@ -358,12 +363,12 @@ impl PyTensor {
         if this.held().is_contiguous() {
             return Ok(slf.clone());
         }
-        Bound::new(slf.py(), this.run(slf.py(), |t| t.copied())?)
+        this.run(slf.py(), |t| t.copied())?.into_pyobject(slf.py())
     }
 
     /// A copy.
     #[pyo3(signature = (*, memory_format=None))]
-    fn clone(&self, py: Python<'_>, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+    fn clone(&self, py: Python<'_>, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
         let _ = memory_format;
         self.run(py, |t| t.copied())
     }

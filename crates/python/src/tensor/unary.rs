@@ -3,7 +3,7 @@
 use gt_ir::rows::UnaryKind;
 use pyo3::prelude::*;
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::errors::OrRaise;
 use crate::site::mark;
 
@@ -13,7 +13,7 @@ macro_rules! unary {
         impl PyTensor {
             $(
                 #[doc = $doc]
-                fn $name(&self, py: Python<'_>) -> PyResult<PyTensor> {
+                fn $name(&self, py: Python<'_>) -> PyResult<NewTensor> {
                     self.run(py, |t| t.unary(UnaryKind::$kind))
                 }
                 #[doc = concat!("In place: ", $doc)]
@@ -81,7 +81,7 @@ macro_rules! tests {
         impl PyTensor {
             $(
                 #[doc = $doc]
-                fn $name(&self, py: Python<'_>) -> PyResult<PyTensor> {
+                fn $name(&self, py: Python<'_>) -> PyResult<NewTensor> {
                     self.run(py, |t| t.unary(UnaryKind::$kind))
                 }
             )*
@@ -99,7 +99,7 @@ tests! {
 impl PyTensor {
     /// Rounded to the nearest even, or to `decimals` places.
     #[pyo3(signature = (*, decimals=0))]
-    fn round(&self, py: Python<'_>, decimals: i32) -> PyResult<PyTensor> {
+    fn round(&self, py: Python<'_>, decimals: i32) -> PyResult<NewTensor> {
         let scale = 10f64.powi(decimals.abs());
         self.run(py, |t| match decimals {
             0 => t.unary(UnaryKind::Round),
@@ -118,7 +118,7 @@ impl PyTensor {
 
     /// The Gaussian error linear unit, exact or by `approximate="tanh"`.
     #[pyo3(signature = (approximate="none"))]
-    fn gelu(&self, py: Python<'_>, approximate: &str) -> PyResult<PyTensor> {
+    fn gelu(&self, py: Python<'_>, approximate: &str) -> PyResult<NewTensor> {
         match approximate {
             "none" => self.run(py, |t| t.unary(UnaryKind::Gelu)),
             "tanh" => self.run(py, |t| t.gelu_tanh()),
@@ -136,7 +136,7 @@ impl PyTensor {
         nan: Option<f64>,
         posinf: Option<f64>,
         neginf: Option<f64>,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<NewTensor> {
         self.run(py, |t| t.nan_to_num(nan.unwrap_or(0.0), posinf, neginf))
     }
 }
