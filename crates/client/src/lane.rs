@@ -30,7 +30,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::session::{self, Session, session};
+use crate::session::{self, Cuts, Session, session};
 use crate::signal;
 use crate::site;
 use crate::stretch::Stretches;
@@ -38,7 +38,7 @@ use crate::tensor::Tensor;
 use crate::thread::THREAD;
 use crate::value::Value;
 
-use cut::{Cut, FIRST_CUT, cut_foreign};
+use cut::{Cut, cut_foreign};
 pub(crate) use cut::{boundary, cut_all, cut_for_read};
 pub use cut::{cut, cut_idle};
 
@@ -123,7 +123,7 @@ fn claim() -> &'static Lane {
         }
     };
     let mut pending = lane.pending.lock();
-    pending.cut_at = FIRST_CUT;
+    pending.cut_at = Cuts::NEAR.first;
     pending.meets = registry.meets;
     pending.random = Stream::for_thread(LANES_STARTED.fetch_add(1, Ordering::Relaxed));
     drop(pending);

@@ -31,6 +31,8 @@ pub struct Session {
     pub link: Box<dyn Link>,
     /// A fixed window size, where the user asked for one.
     pub batch_size: Option<usize>,
+    /// How long windows are otherwise.
+    pub cuts: Cuts,
     /// How often a stretch between two reads must have repeated before its windows are joined; never, if there is none.
     pub join_after: Option<u64>,
     /// Each window is waited for before its thread goes on, so that a failure is raised where it was recorded. The link raises
@@ -38,6 +40,29 @@ pub struct Session {
     pub waits: bool,
     /// Prints what lanes do, when `GT_DEBUG_CLIENT` asks for it.
     pub debug: Option<fn(&str)>,
+}
+
+/// After how many instructions a window ends, where nothing else ends it: the first one after a read, and twice as many each
+/// time up to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cuts {
+    /// Of the first window: a device starts as soon as it has it.
+    pub first: usize,
+    /// Of the largest: a read waits for the last one, so it should not be most of what was recorded.
+    pub last: usize,
+}
+
+impl Cuts {
+    /// For a device in the same process, to which a window costs next to nothing.
+    pub const NEAR: Cuts = Cuts { first: 32, last: 256 };
+    /// For a device behind other processes: a window wakes a thread in each of them, which takes as long as to record a
+    /// few dozen instructions.
+    pub const FAR: Cuts = Cuts { first: 256, last: 512 };
+
+    /// The length of the window after one of this length.
+    pub(crate) fn after(self, len: usize) -> usize {
+        (len * 2).clamp(self.first, self.last)
+    }
 }
 
 /// How this process waits. Python's extension releases its lock around waits and looks for signals.

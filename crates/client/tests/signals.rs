@@ -2,7 +2,7 @@
 
 use gt_client::autograd::{self, BackwardOptions};
 use gt_client::link::{Link, WaitError};
-use gt_client::session::{Session, set_starter};
+use gt_client::session::{Cuts, Session, set_starter};
 use gt_client::signal::{self, SignalConfig};
 use gt_client::{Error, HostTensor, Result, Tensor};
 use gt_ir::shard::Split;
@@ -45,7 +45,14 @@ fn group(n: usize) -> Vec<String> {
 fn alone(yaml: &str) -> MutexGuard<'static, ()> {
     let guard = ALONE.lock();
     set_starter(|| {
-        Ok(Session { link: Box::new(Recording), batch_size: None, join_after: None, waits: false, debug: None })
+        Ok(Session {
+            link: Box::new(Recording),
+            batch_size: None,
+            cuts: Cuts::NEAR,
+            join_after: None,
+            waits: false,
+            debug: None,
+        })
     });
     signal::load_text(yaml, "test.yaml").unwrap();
     gt_client::cut().unwrap();

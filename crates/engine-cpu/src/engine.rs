@@ -18,6 +18,7 @@ use crate::alloc::Allocator;
 use crate::buffer::CpuBuffer;
 use crate::fused::{Fused, Slots};
 use crate::host_memory::Lending;
+use crate::placement::Placement;
 use crate::pool::Pool;
 use crate::profile::{self, Family};
 use crate::single;
@@ -37,6 +38,8 @@ pub struct CpuEngine {
     pool: Pool,
     /// The values of the running plan; kept for its capacity.
     slots: Vec<Option<Value<CpuBuffer>>>,
+    /// The threads that bring plans and take values away, if they are known.
+    messengers: Option<Arc<Placement>>,
 }
 
 /// A plan made ready: its fused steps as tile programs.
@@ -77,7 +80,16 @@ impl CpuEngine {
             allocator: Allocator::new(config.memory_limit_bytes),
             pool: Pool::new(config.threads.max(1)),
             slots: Vec::new(),
+            messengers: None,
         }
+    }
+
+    /// With threads that keep off the core of the thread that runs plans. Those that bring it messages are woken in the
+    /// middle of its runs, and everybody waits for the runs; on another core they interrupt a helper, or somebody who records.
+    #[must_use]
+    pub fn with_messengers(mut self, messengers: Arc<Placement>) -> CpuEngine {
+        self.messengers = Some(messengers);
+        self
     }
 
     /// How many threads work on a step.
@@ -107,6 +119,9 @@ impl Engine for CpuEngine {
     }
 
     fn submit(&mut self, program: &Arc<CpuProgram>, run: Run<CpuBuffer>) -> Box<dyn Ticket> {
+        if let Some(messengers) = &self.messengers {
+            messengers.keep_away();
+        }
         let plan = &*program.plan;
         let _charging = run.quota.map(|quota| self.allocator.charge_to(quota));
         let mut slots = std::mem::take(&mut self.slots);

@@ -1,5 +1,5 @@
 //! Keeps threads off the core of the thread that hands them work: a pool's helpers off the device thread's, the device
-//! thread off the recorder's.
+//! thread off the recorder's, and those that carry messages off the device thread's.
 //!
 //! A thread that is woken while every core is busy is queued somewhere, often behind the very thread that woke it, and the
 //! kernel may leave it there for milliseconds after another core fell idle: two threads then take turns on one core. Nothing

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use gt_client::Result;
 use gt_client::link::{Link, WaitError};
-use gt_client::session::Session;
+use gt_client::session::{Cuts, Session};
 use gt_engine_cpu::CpuEngine;
 use gt_engine_cpu::placement::Placement;
 use gt_ir::{HostTensor, TensorId, Window};
@@ -105,6 +105,7 @@ pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
     let session = Session {
         link: Box::new(Embedded { session: handle.clone(), placement }),
         batch_size: config.client_batch_size,
+        cuts: Cuts::NEAR,
         join_after,
         waits: config.blocking,
         debug: config.client_debug(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gt_client::link::{Link, WaitError};
 use gt_client::remote::{Group, Network, Options};
-use gt_client::session::{self, Session};
+use gt_client::session::{self, Cuts, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_ir::ops::Upload;
 use gt_ir::{Bytes, Instr, Payload, SiteId, TensorId, Window};
@@ -197,6 +197,7 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
     let session = Session {
         link: Box::new(remote.clone()),
         batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),
+        cuts: Cuts::FAR,
         join_after: config.join_after(joining_pays),
         waits: config.blocking,
         debug: config.client_debug(),

@@ -1,6 +1,6 @@
 //! A worker for a server, in this process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use gt_client::{Error, Result};
 use gt_engine_cpu::CpuEngine;
@@ -45,14 +45,17 @@ pub fn serve(device: &Device, mut config: ServeConfig) -> Result<Service> {
         Backend::Cpu => {
             let settings = gt_engine_cpu::Config { threads, memory_limit_bytes: limit };
             // As in one process: a device thread that shares the core of the thread that feeds it waits for it.
-            let placement = Arc::new(Placement::new());
-            let enrolled = placement.clone();
+            let (placement, messengers) = (Arc::new(Placement::new()), Arc::new(Placement::new()));
+            let (enrolled, kept_off) = (placement.clone(), messengers.clone());
+            let is_messenger = Once::new();
             config.recorder_moved = Some(Arc::new(move |core| {
                 gt_engine::presence::recorder_is_here();
                 placement.keep_off(core);
+                // The thread that says so is the one that messages come by.
+                is_messenger.call_once(|| messengers.enrol());
             }));
             let make = move || {
-                let engine = CpuEngine::new(settings);
+                let engine = CpuEngine::new(settings).with_messengers(kept_off);
                 enrolled.enrol();
                 engine
             };

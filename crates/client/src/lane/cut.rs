@@ -4,13 +4,9 @@ use gt_ir::{TensorId, Window};
 
 use super::{Lane, REGISTRY, UPLOAD_CUT_BYTES, lane_of, mine};
 use crate::error::Result;
-use crate::session::{self, Session, blocking, interrupted, wait_error};
+use crate::session::{self, Cuts, Session, blocking, interrupted, wait_error};
 use crate::value::Value;
 
-/// Instructions in the first window after a read, so that a device starts early.
-pub(super) const FIRST_CUT: usize = 32;
-/// Instructions in the largest window: a read waits for the last one, so it should not be most of what was recorded.
-const LAST_CUT: usize = 256;
 /// Instructions beyond which a joined window is cut all the same.
 const JOINED_MOST: usize = 4096;
 
@@ -23,6 +19,11 @@ pub(super) enum Cut {
     Idle,
     /// Another lane needs a value.
     Foreign,
+}
+
+/// How long windows are; before there is a session, as for one in this process.
+fn cuts(session: Option<&Session>) -> Cuts {
+    session.map_or(Cuts::NEAR, |session| session.cuts)
 }
 
 /// Sends the window that defines `id`, if it is still being recorded by another lane.
@@ -56,9 +57,10 @@ pub fn cut() -> Result<()> {
 pub(crate) fn cut_for_read(value: &Value) -> Result<()> {
     let lane = mine();
     lane.cut(Cut::Stream)?;
-    let enough = session::running().filter(|s| s.batch_size.is_none()).and_then(|s| s.join_after);
+    let session = session::running();
+    let enough = session.filter(|s| s.batch_size.is_none()).and_then(|s| s.join_after);
     let mut pending = lane.pending.lock();
-    pending.cut_at = FIRST_CUT;
+    pending.cut_at = cuts(session).first;
     pending.stretch_broken = false;
     pending.stretches.read(enough);
     drop(pending);
@@ -99,13 +101,13 @@ pub fn cut_idle() -> bool {
 }
 
 impl Lane {
-    fn take(&self, cut: Cut) -> Option<Window> {
+    fn take(&self, cut: Cut, cuts: Cuts) -> Option<Window> {
         let mut pending = self.pending.lock();
         let broken = pending.broken;
         match cut {
             Cut::Stream => {
                 if pending.since_cut > 0 {
-                    pending.cut_at = (pending.cut_at * 2).min(LAST_CUT);
+                    pending.cut_at = cuts.after(pending.cut_at);
                 }
                 pending.since_cut = 0;
                 pending.broken = false;
@@ -124,7 +126,7 @@ impl Lane {
         pending.first_unsent = pending.next;
         pending.upload_bytes = 0;
         pending.met.clear();
-        let (instrs, frees) = (pending.window.instrs.capacity().min(LAST_CUT), pending.window.frees.len());
+        let (instrs, frees) = (pending.window.instrs.capacity().min(cuts.last), pending.window.frees.len());
         let fresh =
             Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
         let window = std::mem::replace(&mut pending.window, fresh);
@@ -140,7 +142,7 @@ impl Lane {
             && pending.upload_bytes < UPLOAD_CUT_BYTES;
         if joins {
             if pending.since_cut > 0 {
-                pending.cut_at = (pending.cut_at * 2).min(LAST_CUT);
+                pending.cut_at = cuts(session::running()).after(pending.cut_at);
             }
             pending.since_cut = 0;
             return Ok(());
@@ -163,7 +165,7 @@ impl Lane {
     pub(super) fn send(&self, cut: Cut) -> Result<Option<&'static Session>> {
         let Some(session) = session::running() else { return Ok(None) };
         let _in_order = session::lock(&self.sending);
-        let Some(window) = self.take(cut) else { return Ok(None) };
+        let Some(window) = self.take(cut, session.cuts) else { return Ok(None) };
         if let Some(print) = session.debug {
             let what = if window.eager { "early" } else { "whole" };
             print(&format!(
@@ -185,7 +187,7 @@ impl Lane {
     fn try_cut_idle(&self) -> Option<()> {
         let session = session::running()?;
         let _in_order = self.sending.try_lock()?;
-        if let Some(window) = self.take(Cut::Idle) {
+        if let Some(window) = self.take(Cut::Idle, session.cuts) {
             // The worker calls this while it is dry, so there are credits.
             let _ = session.link.send(window, &|| true);
         }
