@@ -145,11 +145,6 @@ impl Column {
         }
     }
 
-    /// The bytes of an item.
-    pub(crate) fn item_bytes(&self) -> usize {
-        self.item_bytes
-    }
-
     pub(crate) fn values(&self) -> &Buffer {
         &self.values
     }

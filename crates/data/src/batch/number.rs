@@ -84,6 +84,7 @@ macro_rules! stored_halves {
 
 stored_halves!(f16, bf16);
 
+#[inline(always)]
 fn run<S: Stored, D: Element<S::Wide>>(from: &[u8], to: &mut [u8]) {
     for (from, to) in from.chunks_exact(S::SIZE).zip(to.chunks_exact_mut(D::SIZE)) {
         D::write(S::read(from), to);
@@ -92,6 +93,24 @@ fn run<S: Stored, D: Element<S::Wide>>(from: &[u8], to: &mut [u8]) {
 
 fn copy(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
+}
+
+/// The function that casts with the widest instructions this machine has.
+fn widest<S: Stored, D: Element<S::Wide>>() -> Cast {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::is_x86_feature_detected as has;
+
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn avx512<S: Stored, D: Element<S::Wide>>(from: &[u8], to: &mut [u8]) {
+            run::<S, D>(from, to);
+        }
+        if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+            // SAFETY: the machine has what the function is compiled for.
+            return |from, to| unsafe { avx512::<S, D>(from, to) };
+        }
+    }
+    run::<S, D>
 }
 
 /// Casts a run of stored numbers into a run of elements; both have the same number of them.
@@ -110,15 +129,15 @@ where
     f64: Element<S::Wide>,
 {
     match to {
-        DType::Bool => run::<S, Flag>,
-        DType::U8 => run::<S, u8>,
-        DType::I8 => run::<S, i8>,
-        DType::I32 => run::<S, i32>,
-        DType::I64 => run::<S, i64>,
-        DType::F16 => run::<S, f16>,
-        DType::BF16 => run::<S, bf16>,
-        DType::F32 => run::<S, f32>,
-        DType::F64 => run::<S, f64>,
+        DType::Bool => widest::<S, Flag>(),
+        DType::U8 => widest::<S, u8>(),
+        DType::I8 => widest::<S, i8>(),
+        DType::I32 => widest::<S, i32>(),
+        DType::I64 => widest::<S, i64>(),
+        DType::F16 => widest::<S, f16>(),
+        DType::BF16 => widest::<S, bf16>(),
+        DType::F32 => widest::<S, f32>(),
+        DType::F64 => widest::<S, f64>(),
     }
 }
 

@@ -18,8 +18,10 @@ use crate::record::{Record, RecordLayout, RecordPart, Records};
 /// Larger items, and larger samples, are read at once from wherever they are: to move them gains nothing.
 const MAX_FIXED_BYTES: usize = 64;
 const MAX_MEAN_BYTES: usize = 4096;
-/// Bytes that are copied at a time.
-const STEP_BYTES: usize = 64;
+/// Numbers that are copied or cast at a time.
+const STEP_NUMBERS: usize = 32;
+/// What a step may write too much.
+const STEP_BYTES: usize = STEP_NUMBERS * 8;
 
 /// Lays out the blocks of a run.
 #[derive(Debug, Default)]
@@ -32,12 +34,38 @@ pub(super) struct RecordMaker {
 /// A column that goes into records.
 struct Source<'a> {
     values: &'a [u8],
+    /// Numbers in an item.
+    width: usize,
+    /// Bytes of a number, as it is stored and as it is held.
     from_bytes: usize,
     to_bytes: usize,
     /// Whether it has one item for each sample.
     one: bool,
     /// None where numbers are held as they are stored.
     cast: Option<Cast>,
+}
+
+impl Source<'_> {
+    /// Writes items at the beginning of `out`; how many bytes that are.
+    ///
+    /// Numbers are written in whole steps, as the processor does not know before how many there are. What that writes too
+    /// much, the next ones write over.
+    #[inline(always)]
+    fn write(&self, first: usize, items: usize, out: &mut [u8]) -> usize {
+        let (start, numbers) = (first * self.width * self.from_bytes, items * self.width);
+        let (len, whole) = (numbers * self.to_bytes, numbers.next_multiple_of(STEP_NUMBERS));
+        let steps = (self.values.get(start..start + whole * self.from_bytes), out.get_mut(..whole * self.to_bytes));
+        match (self.cast, steps) {
+            (None, (Some(from), Some(to))) => {
+                let steps = from.as_chunks::<STEP_NUMBERS>().0.iter().zip(to.as_chunks_mut::<STEP_NUMBERS>().0);
+                steps.for_each(|(from, to)| *to = *from);
+            }
+            (Some(cast), (Some(from), Some(to))) => cast(from, to),
+            (None, _) => out[..len].copy_from_slice(&self.values[start..start + len]),
+            (Some(cast), _) => cast(&self.values[start..start + numbers * self.from_bytes], &mut out[..len]),
+        }
+        len
+    }
 }
 
 impl RecordMaker {
@@ -66,8 +94,9 @@ impl RecordMaker {
         let item_bytes = |number: usize| to[number].width() * to[number].elem.size();
         let source = |&(number, part): &(usize, RecordPart)| Source {
             values: block.columns[number].values().as_slice(),
-            from_bytes: block.columns[number].item_bytes(),
-            to_bytes: item_bytes(number),
+            width: to[number].width(),
+            from_bytes: from[number].elem.size(),
+            to_bytes: to[number].elem.size(),
             one: matches!(part, RecordPart::One(_)),
             cast: (from[number].elem != to[number].elem).then(|| cast(from[number].elem, to[number].elem.dtype())),
         };
@@ -77,14 +106,7 @@ impl RecordMaker {
             let first = lead.map_or(0, |lead| lead.first_item(row as u32));
             for source in &sources {
                 let (first, items) = if source.one { (row, 1) } else { (first, record.items as usize) };
-                let (start, len) = (first * source.from_bytes, items * source.to_bytes);
-                match source.cast {
-                    None => copy(source.values, start, len, out, at),
-                    Some(cast) => {
-                        cast(&source.values[start..start + items * source.from_bytes], &mut out[at..at + len])
-                    }
-                }
-                at += len;
+                at += source.write(first, items, &mut out[at..]);
             }
         }
         let (values, records) = (memory.freeze(), Arc::new(Records { table, layout }));
@@ -123,16 +145,49 @@ impl RecordMaker {
     }
 }
 
-/// Copies a short run in whole steps, as its length is not known to the processor before. What that writes too much, the
-/// next run writes over.
-#[inline(always)]
-fn copy(from: &[u8], start: usize, len: usize, to: &mut [u8], at: usize) {
-    let whole = len.next_multiple_of(STEP_BYTES);
-    match (from.get(start..start + whole), to.get_mut(at..at + whole)) {
-        (Some(from), Some(to)) => {
-            let steps = from.as_chunks::<STEP_BYTES>().0.iter().zip(to.as_chunks_mut::<STEP_BYTES>().0);
-            steps.for_each(|(from, to)| *to = *from);
+#[cfg(test)]
+mod tests {
+    use arrow_buffer::Buffer;
+
+    use super::*;
+    use crate::block::Extents;
+    use crate::field::Elem;
+
+    #[test]
+    fn samples_of_any_length_are_whole_in_their_records() {
+        let field = |elem, kind, item: &[usize]| Field { name: "x".into(), elem, kind, item: item.to_vec() };
+        let lens = [0, 1, 31, 32, 33, 0, 64, 65, 200, 3, 30];
+        let offsets: Vec<u32> = (0..=lens.len()).map(|i| lens[..i].iter().sum()).collect();
+        let (samples, items) = (lens.len(), lens.iter().sum::<u32>() as usize);
+        let stored = [
+            field(Elem::I64, Kind::Ragged, &[]),
+            field(Elem::U8, Kind::Ragged, &[]),
+            field(Elem::F64, Kind::Fixed, &[]),
+            field(Elem::I16, Kind::Ragged, &[3]),
+        ];
+        let held = [Elem::F32, Elem::U8, Elem::F32, Elem::I16].into_iter().zip(&stored);
+        let held: Vec<Field> = held.map(|(elem, field)| Field { elem, ..field.clone() }).collect();
+        let column = |field: &Field| {
+            let (count, extents) = match field.kind {
+                Kind::Fixed => (samples, Extents::One),
+                _ => (items, Extents::Offsets(offsets.clone().into())),
+            };
+            let numbers = (0..count * field.width()).map(|i| crate::batch::number_bytes(field.elem, (i % 250) as f64));
+            let values: Vec<u8> = numbers.flat_map(|n| n[..field.elem.size()].to_vec()).collect();
+            Column::new(field, Buffer::from_vec(values), extents, samples).unwrap()
+        };
+        let block = Block { columns: stored.iter().map(column).collect(), samples };
+        let laid_out = RecordMaker::default().lay_out(&block, &stored, &held).unwrap();
+        for (number, (from, to)) in stored.iter().zip(&held).enumerate() {
+            for row in 0..samples as u32 {
+                let sample = block.columns[number].sample(row);
+                let mut expected = sample.to_vec();
+                if from.elem != to.elem {
+                    expected = vec![0; sample.len() / from.elem.size() * to.elem.size()];
+                    cast(from.elem, to.elem.dtype())(sample, &mut expected);
+                }
+                assert_eq!(laid_out.columns[number].sample(row), expected, "column {number}, sample {row}");
+            }
         }
-        _ => to[at..at + len].copy_from_slice(&from[start..start + len]),
     }
 }

@@ -20,6 +20,9 @@ use crate::error::{DataError, Result};
 use crate::order::{EpochOrder, Place, Shuffle, Walk};
 use crate::source::Source;
 
+/// Planning waits until this share of the horizon is to be planned.
+const PLAN_SHARE: usize = 8;
+
 /// Consecutive positions that are cut into batches together.
 struct Group {
     start: u64,
@@ -77,8 +80,8 @@ pub(super) struct State {
     /// How many places are planned ahead.
     horizon: usize,
     residents: Residents,
-    /// For each block of the data set the group that met it last, and its number there.
-    met: Vec<(Option<u64>, u32)>,
+    /// For each block of the data set one more than the group that met it last, and its number there.
+    met: Vec<(u64, u32)>,
     made: BTreeMap<(u64, u32), Result<Batch>>,
     made_bytes: u64,
     last_batch_bytes: u64,
@@ -114,7 +117,7 @@ impl State {
             planned_places: 0,
             horizon,
             residents: Residents::new(order.left_from(spec.start.position)),
-            met: vec![(None, 0); lens.len()],
+            met: vec![(0, 0); lens.len()],
             made: BTreeMap::new(),
             made_bytes: 0,
             last_batch_bytes: 0,
@@ -128,6 +131,10 @@ impl State {
 
     /// Plans ahead (RUN-2).
     fn plan(&mut self, source: &dyn Source, spec: &RunSpec) {
+        // Several groups in one go: what is looked up for one is in the cache for the next.
+        if !self.groups.is_empty() && self.planned_places + self.horizon / PLAN_SHARE > self.horizon {
+            return;
+        }
         while self.groups.is_empty() || self.planned_places < self.horizon {
             if self.residents.bytes + self.made_bytes >= spec.memory_budget && !self.groups.is_empty() {
                 drop(self.residents.shrink(spec.memory_budget * 3 / 4));
@@ -182,16 +189,18 @@ impl State {
         let mut others = places.split_off(own.end);
         others.extend(places.drain(..own.start));
         let number = self.first + self.groups.len() as u64;
-        let mut blocks: Vec<u32> = Vec::new();
+        // Whether a block was met is any of the two for every place: written without a branch, which would be mispredicted.
+        let (mut blocks, mut count) = (vec![0; places.len()], 0);
         let met = places.iter().map(|p| {
             let (group, at) = &mut self.met[p.block as usize];
-            if *group != Some(number) {
-                (*group, *at) = (Some(number), blocks.len() as u32);
-                blocks.push(p.block);
-            }
+            let new = *group != number + 1;
+            (*group, *at) = (number + 1, if new { count } else { *at });
+            blocks[*at as usize] = p.block;
+            count += u32::from(new);
             *at
         });
         let at = met.collect();
+        blocks.truncate(count as usize);
         let taken = if number == 0 { spec.start.batch } else { 0 };
         let (others, last, cut) = (others.into(), end >= self.total, Stage::Whole);
         Some(Group { start, end, last, places, others, blocks, at, missing: 0, cut, taken, made: taken })
