@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::{Cost, SiteId, Window};
+use gt_ir::{Cost, Window};
 
 use crate::draft::Draft;
 use crate::fuse::{self, Grouping};
@@ -96,11 +96,8 @@ impl Immediates {
     /// What this occurrence of a window brings to its plan.
     pub fn of(window: &Window) -> Immediates {
         let mut scalars = Vec::with_capacity(window.instrs.len());
-        let mut sites: Vec<SiteId> = Vec::with_capacity(window.instrs.len());
-        for instr in &window.instrs {
-            scalars.extend_from_slice(&instr.scalars);
-            sites.push(instr.site);
-        }
+        window.instrs.iter().for_each(|instr| scalars.extend_from_slice(&instr.scalars));
+        let sites = window.instrs.iter().map(|instr| instr.site).collect();
         Immediates { scalars, sites, uploads: window.uploads.iter().map(|p| p.bytes.clone()).collect() }
     }
 }

@@ -54,6 +54,16 @@ pub struct Cached<P> {
     last_used: u64,
 }
 
+impl<P> Cached<P> {
+    /// Whether the counts are those of the window (CACHE-2).
+    fn is_of(&self, instrs: usize, canonical: &Canonical) -> bool {
+        self.plan.inputs == canonical.inputs.len()
+            && self.plan.instrs.len() == instrs
+            && self.plan.types.len() == canonical.inputs.len() + canonical.dead.len()
+            && self.scalars == canonical.scalars
+    }
+}
+
 /// What happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
@@ -92,15 +102,11 @@ impl<P> PlanCache<P> {
         }
     }
 
-    /// The plan of a window, if it is there. Counts.
-    pub fn get(&mut self, variant: u128, window: &Window, canonical: &Canonical) -> Option<&mut Cached<P>> {
+    /// The plan of a window of so many instructions, if it is there. Counts.
+    pub fn get(&mut self, variant: u128, instrs: usize, canonical: &Canonical) -> Option<&mut Cached<P>> {
         self.clock += 1;
-        let found = self.plans.get_mut(&(canonical.hash.exact ^ variant)).filter(|cached| {
-            cached.plan.inputs == canonical.inputs.len()
-                && cached.plan.instrs.len() == window.instrs.len()
-                && cached.plan.types.len() == canonical.inputs.len() + canonical.dead.len()
-                && cached.scalars == canonical.scalars
-        });
+        let found = self.plans.get_mut(&(canonical.hash.exact ^ variant));
+        let found = found.filter(|cached| cached.is_of(instrs, canonical));
         match found {
             Some(cached) => {
                 self.counts.hits += 1;
@@ -113,6 +119,11 @@ impl<P> PlanCache<P> {
                 None
             }
         }
+    }
+
+    /// As [`PlanCache::get`], only to look: nothing is counted.
+    pub fn peek(&self, variant: u128, instrs: usize, canonical: &Canonical) -> Option<&Cached<P>> {
+        self.plans.get(&(canonical.hash.exact ^ variant)).filter(|cached| cached.is_of(instrs, canonical))
     }
 
     /// Makes the plan of a window, with a known grouping if the structure was seen. Does not keep the plan.

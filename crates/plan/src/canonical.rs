@@ -7,11 +7,13 @@
 //! a definition is its id less the first one, and only values from outside need a map.
 //! CANON-1: two windows have one exact hash only if they bind as many inputs, of the same types, and do the
 //! same with them: every number that is fed has a fixed place or is announced by a count.
+//! CANON-2: two occurrences of one template whose inputs have the same types differ in names alone, so the form of one is
+//! that of the other ([`Canonicalizer::rebind`]) without another look at the instructions.
 
 use gt_ir::{Op, StreamHasher, TensorId, TensorType, Window, WindowHash};
 
 use crate::input_index::InputIndex;
-use crate::{PlanError, Slot};
+use crate::{Bindings, PlanError, Slot};
 
 /// Marks an operand that the window itself defines.
 const DEFINED: u32 = 1 << 31;
@@ -209,6 +211,29 @@ impl Canonicalizer {
         hash_bits(&mut hasher, &out.dead);
         out.hash = hasher.finish();
         Ok(&self.out)
+    }
+
+    /// Makes `known`, the form of one occurrence of a template, that of another one (CANON-2). Whether it is: values of
+    /// other types, and bindings that no window of this template has, leave it as it was.
+    pub fn rebind(
+        &mut self,
+        known: &mut Canonical,
+        bindings: &Bindings,
+        mut lookup: impl FnMut(TensorId) -> Option<TensorType>,
+    ) -> bool {
+        let Bindings { first, inputs, older_frees, .. } = bindings;
+        let is_older = |id: TensorId| id.0 < first.0 || id.lane() != first.lane();
+        self.index.reset();
+        let fits = inputs.len() == known.inputs.len()
+            && inputs.iter().zip(0..).all(|(&id, k)| is_older(id) && self.index.get_or_insert(id, k) == k)
+            && inputs.iter().zip(&known.input_types).all(|(&id, ty)| lookup(id).as_ref() == Some(ty))
+            && older_frees.iter().all(|&id| is_older(id) && self.index.get(id).is_none());
+        if fits {
+            known.first = *first;
+            known.inputs.clone_from(inputs);
+            known.older_frees.clone_from(older_frees);
+        }
+        fits
     }
 }
 

@@ -50,5 +50,5 @@ pub use fuse::{Group, Grouping, MAX_INSTRS, MAX_OUTS, rows_of};
 pub use pair::LONGEST_PAIRED_PRODUCT;
 pub use parts::{MAX_PARTS, Part, Parts, parts_of};
 pub use plan::{Immediates, Plan, Slot, Step, StepKind};
-pub use template::{Bindings, Outliner, Template};
+pub use template::{Bindings, Occurrence, Outliner, Template};
 pub use verify::verify;

@@ -7,6 +7,8 @@
 //! of whose new values this step defines: it needs the old values only when this step failed.
 //! PLAN-4: `drops` of all steps together name every slot exactly once, except those that outlive the window.
 
+use std::sync::Arc;
+
 use gt_ir::{Instr, Scalar, Shape, SiteId, TensorType, WindowHash};
 
 /// A value inside a plan. In a plan's instructions, ids are slots.
@@ -74,8 +76,8 @@ pub enum StepKind {
 pub struct Immediates {
     /// All scalars of all instructions, in order; see [`Plan::scalar_starts`].
     pub scalars: Vec<Scalar>,
-    /// The source line of each instruction.
-    pub sites: Vec<SiteId>,
+    /// The source line of each instruction: those of a window that repeats are always the same.
+    pub sites: Arc<[SiteId]>,
     /// Payloads of the uploads, in instruction order.
     pub uploads: Vec<gt_ir::Bytes>,
 }

@@ -3,14 +3,16 @@
 //! A client sends a window whole the first time, as a definition the second time, and from then on as a digest with its
 //! [`Bindings`]. Whoever receives it makes the window again.
 //!
-//! TEMPLATE-1: `template.window(bindings)` is the window that [`Outliner::run`] saw, except that payloads which travel apart
+//! TEMPLATE-1: `template.bind(bindings)?.window()` is the window that [`Outliner::run`] saw, except that payloads which travel apart
 //! are missing.
 //! TEMPLATE-2: two windows have one digest only if they have one template: ops, operands, scopes, sites, what is freed.
 //! TEMPLATE-3: a template from outside is checked when it is decoded; bindings when they are bound. Neither can make a window
 //! that names a value before it is defined.
 
+use std::sync::Arc;
+
 use gt_ir::codec::{Reader, put_payloads, put_varint};
-use gt_ir::{Digest, OpError, Payload, Scalar, StreamHasher, TensorId, Window};
+use gt_ir::{Digest, Op, OpError, Payload, Scalar, SiteId, StreamHasher, TensorId, Window};
 
 use crate::input_index::InputIndex;
 
@@ -38,6 +40,13 @@ pub struct Template {
     inputs: usize,
     defined: usize,
     scalars: usize,
+}
+
+/// A template with bindings that are ones of it (TEMPLATE-3).
+#[derive(Clone, Debug)]
+pub struct Occurrence {
+    template: Arc<Template>,
+    bindings: Bindings,
 }
 
 /// Looks at windows before they are sent, with memory that it keeps between them.
@@ -206,12 +215,26 @@ impl Template {
         self.window.instrs.is_empty()
     }
 
-    /// The window of one occurrence.
+    /// The source lines of its instructions.
+    pub fn sites(&self) -> impl Iterator<Item = SiteId> {
+        self.window.instrs.iter().map(|instr| instr.site)
+    }
+
+    /// The places of its uploads, and how many bytes each takes.
+    pub fn payloads(&self) -> impl Iterator<Item = (u32, usize)> {
+        let upload = |(at, instr): (usize, &gt_ir::Instr)| match &instr.op {
+            Op::Upload(upload) => Some((at as u32, upload.shape.numel().saturating_mul(upload.dtype.size()))),
+            _ => None,
+        };
+        self.window.instrs.iter().enumerate().filter_map(upload)
+    }
+
+    /// One occurrence.
     ///
     /// # Errors
     /// When the bindings are not ones of this template.
-    pub fn window(&self, bindings: &Bindings) -> Result<Window, OpError> {
-        let Bindings { first, inputs, scalars, older_frees, uploads, joined } = bindings;
+    pub fn bind(self: &Arc<Self>, bindings: Bindings) -> Result<Occurrence, OpError> {
+        let Bindings { first, inputs, scalars, .. } = &bindings;
         if inputs.len() != self.inputs || scalars.len() != self.scalars {
             return Err(OpError::malformed(format!(
                 "a template of {} inputs and {} scalars cannot be bound to {} and {}",
@@ -224,12 +247,30 @@ impl Template {
         if first.n() + self.defined as u64 > TensorId::MOST {
             return Err(OpError::malformed("a window defines more values than its lane has names"));
         }
+        Ok(Occurrence { template: self.clone(), bindings })
+    }
+}
+
+impl Occurrence {
+    /// What it is one of.
+    pub fn template(&self) -> &Arc<Template> {
+        &self.template
+    }
+
+    /// What it brings.
+    pub fn bindings(&self) -> &Bindings {
+        &self.bindings
+    }
+
+    /// The window, spelled out.
+    pub fn window(&self) -> Window {
+        let Bindings { first, inputs, scalars, older_frees, uploads, joined } = &self.bindings;
         let bound = |id: TensorId| match (id.0 & 1, id.0 >> 1) {
             (1, k) => TensorId(first.0 + k),
             (_, k) => inputs[k as usize],
         };
         let mut rest = &scalars[..];
-        let mut window = self.window.clone();
+        let mut window = self.template.window.clone();
         for instr in &mut window.instrs {
             instr.ins.iter_mut().chain(&mut instr.outs).for_each(|id| *id = bound(*id));
             let (mine, others) = rest.split_at(instr.scalars.len());
@@ -240,7 +281,7 @@ impl Template {
         window.frees.extend_from_slice(older_frees);
         window.uploads.clone_from(uploads);
         window.joined = *joined;
-        Ok(window)
+        window
     }
 }
 

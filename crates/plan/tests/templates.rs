@@ -1,8 +1,10 @@
 //! Templates give back the windows they were made of, and take no nonsense.
 
+use std::sync::Arc;
+
 use gt_ir::codec::Reader;
-use gt_ir::{Bytes, Instr, Payload, Scalar, SiteId, TensorId, Window};
-use gt_plan::{Bindings, Outliner, Template};
+use gt_ir::{Bytes, DType, Instr, Payload, Scalar, SiteId, TensorId, TensorType, Window};
+use gt_plan::{Bindings, Canonicalizer, Outliner, Template};
 use proptest::prelude::*;
 
 fn id(n: u64) -> TensorId {
@@ -32,10 +34,10 @@ fn sorted(mut window: Window) -> Window {
     window
 }
 
-fn round_trip(template: &Template) -> Template {
+fn round_trip(template: &Template) -> Arc<Template> {
     let mut bytes = Vec::new();
     template.encode(&mut bytes);
-    Template::decode(&mut Reader::new(&bytes)).unwrap()
+    Arc::new(Template::decode(&mut Reader::new(&bytes)).unwrap())
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn a_loop_has_one_template() {
         let mut bytes = Vec::new();
         bindings.encode(&mut bytes);
         let bindings = Bindings::decode(&mut Reader::new(&bytes)).unwrap();
-        assert_eq!(sorted(template.window(&bindings).unwrap()), sorted(window));
+        assert_eq!(sorted(template.bind(bindings).unwrap().window()), sorted(window));
         assert!(bytes.len() < 80, "{} bytes for a turn", bytes.len());
     }
 }
@@ -87,15 +89,60 @@ fn what_differs_has_another_digest() {
 fn bindings_of_another_template_are_refused() {
     let mut outliner = Outliner::default();
     let bindings = outliner.run(&body(1), 0).1.clone();
-    let template = outliner.template(&body(1));
+    let template = Arc::new(outliner.template(&body(1)));
     let refuse = |change: &dyn Fn(&mut Bindings)| {
         let mut wrong = bindings.clone();
         change(&mut wrong);
-        assert!(template.window(&wrong).is_err());
+        assert!(template.bind(wrong).is_err());
     };
     refuse(&|b| b.inputs.clear());
     refuse(&|b| b.scalars.push(Scalar::I64(1)));
     refuse(&|b| b.first = TensorId::new(2, TensorId::MOST - 3));
+}
+
+fn vector(len: usize) -> TensorType {
+    TensorType::new(DType::F32, &[len])
+}
+
+#[test]
+fn the_form_of_one_occurrence_is_that_of_the_next() {
+    let (mut outliner, mut canonicalizer) = (Outliner::default(), Canonicalizer::default());
+    outliner.run(&body(1), usize::MAX);
+    let template = Arc::new(outliner.template(&body(1)));
+    let mut known = canonicalizer.run(&body(1), |_| Some(vector(4))).unwrap().clone();
+    for turn in 2..9 {
+        let bindings = outliner.run(&body(turn), usize::MAX).1.clone();
+        assert!(canonicalizer.rebind(&mut known, &bindings, |_| Some(vector(4))));
+        let window = template.bind(bindings).unwrap().window();
+        let whole = canonicalizer.run(&window, |_| Some(vector(4))).unwrap();
+        assert_eq!(format!("{known:?}"), format!("{whole:?}"), "turn {turn}");
+    }
+}
+
+#[test]
+fn what_is_not_of_a_known_form_is_not_bound_to_it() {
+    let (mut outliner, mut canonicalizer) = (Outliner::default(), Canonicalizer::default());
+    // Two inputs, so that they can be one.
+    let mut window = body(1);
+    window.instrs[4].ins[0] = id(8);
+    let bindings = outliner.run(&window, usize::MAX).1.clone();
+    let mut known = canonicalizer.run(&window, |_| Some(vector(4))).unwrap().clone();
+    let before = format!("{known:?}");
+    let mut refuse = |change: &dyn Fn(&mut Bindings), len: usize| {
+        let mut wrong = bindings.clone();
+        change(&mut wrong);
+        assert!(!canonicalizer.rebind(&mut known, &wrong, |id| (id.n() != 99).then(|| vector(len))));
+        assert_eq!(format!("{known:?}"), before);
+    };
+    refuse(&|_| (), 5);
+    refuse(&|b| b.inputs[1] = id(99), 4);
+    refuse(&|b| b.inputs[1] = b.inputs[0], 4);
+    refuse(&|b| b.inputs[1] = TensorId(b.first.0 + 1), 4);
+    refuse(&|b| b.inputs[1] = TensorId(b.first.0 + 50), 4);
+    refuse(&|b| b.inputs.truncate(1), 4);
+    refuse(&|b| b.older_frees.push(b.inputs[0]), 4);
+    refuse(&|b| b.older_frees.push(b.first), 4);
+    assert!(canonicalizer.rebind(&mut known, &bindings, |_| Some(vector(4))));
 }
 
 proptest! {
@@ -120,7 +167,7 @@ proptest! {
         let _ = Template::decode(&mut Reader::new(&bytes[..cut.index(bytes.len())]));
         let bindings = Bindings::decode(&mut Reader::new(&bound)).unwrap_or(bindings);
         if let Ok(template) = Template::decode(&mut Reader::new(&bytes)) {
-            let _ = template.window(&bindings);
+            let _ = Arc::new(template).bind(bindings).map(|occurrence| occurrence.window());
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::moved::Departing;
 use crate::places::Work;
 use crate::planner::Prepared;
 use crate::queue::{Parked, Queue};
+use crate::repeat;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -90,6 +91,16 @@ impl<E: Engine> Device<E> {
                     return self.window(session, Window::default(), lost, credits);
                 }
                 adopt::copy(&mut window, moved, &mut lost);
+                self.window(session, window, lost, credits);
+            }
+            Message::Repeat(repeat) if session.journal.is_none() => {
+                repeat::count(&session.counters, &repeat);
+                self.repeat(session, &repeat, credits);
+            }
+            // The journal has a line for every instruction.
+            Message::Repeat(repeat) => {
+                let window = repeat.window();
+                count(&session, &window, &moved, loaded_bytes, is_arrival);
                 self.window(session, window, lost, credits);
             }
             Message::Trim => {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use gt_ir::{Failure, IdMap, Op, Payload, TensorId, Window};
 
-use crate::Oversupplied;
 use crate::moved::{Departing, Supplied};
+use crate::{Oversupplied, Repeat};
 
 /// What a payload that waits counts for at least: its entry. Else a peer could fill the memory with empty ones.
 const ENTRY_BYTES: usize = 64;
@@ -20,6 +20,8 @@ const ENTRY_BYTES: usize = 64;
 /// What the device thread is asked to do.
 pub(crate) enum Message {
     Window(Window),
+    /// Its payloads are all in it.
+    Repeat(Box<Repeat>),
     Trim,
 }
 
@@ -74,6 +76,9 @@ impl Queued {
             }
             credits.bytes = credits.bytes.saturating_add(stated_bytes);
         }
+        if let Message::Repeat(repeat) = &message {
+            credits = Credits { instrs: repeat.instrs(), bytes: repeat.payload_bytes() };
+        }
         let (moved, lost) = (Vec::new(), Vec::new());
         Queued { message, missing, named_bytes, moved, lost, loaded_bytes: 0, credits, is_arrival: false }
     }
@@ -88,7 +93,15 @@ impl Queued {
     pub(crate) fn into_window(self) -> Option<(Window, Vec<Missing>)> {
         match self.message {
             Message::Window(window) => Some((window, self.missing)),
-            Message::Trim => None,
+            Message::Repeat(_) | Message::Trim => None,
+        }
+    }
+
+    /// The occurrence of a template, if it is one.
+    pub(crate) fn into_repeat(self) -> Option<Box<Repeat>> {
+        match self.message {
+            Message::Repeat(repeat) => Some(repeat),
+            Message::Window(_) | Message::Trim => None,
         }
     }
 }

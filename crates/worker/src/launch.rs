@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gt_engine::{Buffer, Engine, Run, Value};
-use gt_ir::{Failure, FailureKind, Instr, Op, SiteId, TensorId, Window};
+use gt_ir::{Failure, FailureKind, Instr, Op, TensorId, Window};
 use gt_observe::Counters;
 use gt_plan::{Canonical, Immediates, PlanError};
 
@@ -14,9 +14,10 @@ use crate::device::Device;
 use crate::flight::{Finished, InFlight, Launched};
 use crate::inbox::{Credits, Lost};
 use crate::parts::{Part, parts};
-use crate::planner::{Planner, Unplanned, definers, panic_text, panicked};
+use crate::planner::{Planner, Ready, Unplanned, definers, panic_text, panicked};
 use crate::refuse;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::sink::RunSink;
 use crate::table::{Entry, Table};
 
@@ -97,7 +98,12 @@ impl<E: Engine> Device<E> {
                 None => forget(&session.table, &window.frees),
             };
         }
-        self.in_flight.push_back(InFlight { session, run, last_of });
+        self.fly(InFlight { session, run, last_of });
+    }
+
+    /// A run has begun: waits for the ends of those well before it.
+    pub(crate) fn fly(&mut self, run: InFlight<E::Buffer>) {
+        self.in_flight.push_back(run);
         while self.in_flight.len() > MAX_IN_FLIGHT {
             self.complete_first();
         }
@@ -143,48 +149,57 @@ impl<E: Engine> Device<E> {
             true => planner.eager(window, canonical),
             false => planner.cached(window, canonical),
         };
-        let sink = |plan, definers| {
-            let sites: Vec<SiteId> = window.instrs.iter().map(|i| i.site).collect();
-            Arc::new(RunSink::new(session.clone(), plan, definers, canonical.first, sites))
-        };
-        let (plan, prepared, compiled) = match planned {
-            Ok(planned) => planned,
-            Err(Unplanned::Refused(error)) => return Err(error),
+        let immediates = Immediates::of(window);
+        match planned {
+            Ok(ready) => Ok(submit(engine, shared, session, ready, canonical, immediates, started)),
+            Err(Unplanned::Refused(error)) => Err(error),
             Err(Unplanned::Panicked(plan, panic)) => {
                 // There is no program, but the values have types: poison them like any failed run's.
                 let definers = definers(&plan);
-                let sink = sink(plan, definers);
+                let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical.first, immediates.sites));
                 drop(bind(table, canonical, &shared.name));
                 sink.poison_rest(&panicked(&shared.name, panic));
-                return Ok(Launched { ticket: None, sink: Some(sink), started, submitted: Instant::now() });
+                Ok(Launched { ticket: None, sink: Some(sink), started, submitted: Instant::now() })
             }
-        };
-        let counters = &session.counters;
-        Counters::add(&counters.flops, prepared.flops);
-        if compiled {
-            Counters::add(&counters.compiled_windows, 1);
-            Counters::add(&counters.compiled_instructions, window.instrs.len() as u64);
         }
-        let inputs = bind(table, canonical, &shared.name);
-        let sink = sink(plan, prepared.definers.clone());
-        let quota = session.quota.clone();
-        let run = Run { inputs, immediates: Immediates::of(window), sink: sink.clone(), quota };
-        let planned = Instant::now();
-        Counters::add(&counters.planning_ns, (planned - started).as_nanos() as u64);
-        let ticket = match catch_unwind(AssertUnwindSafe(|| engine.submit(&prepared.program, run))) {
-            Ok(ticket) => Some(ticket),
-            Err(panic) => {
-                sink.poison_rest(&panicked(&shared.name, panic));
-                None
-            }
-        };
-        Ok(Launched { ticket, sink: Some(sink), started: planned, submitted: Instant::now() })
     }
+}
+
+/// Hands a plan to the engine.
+pub(crate) fn submit<E: Engine>(
+    engine: &mut E,
+    shared: &Shared,
+    session: &Arc<Session<E::Buffer>>,
+    (plan, prepared, compiled): Ready<E>,
+    canonical: &Canonical,
+    immediates: Immediates,
+    started: Instant,
+) -> Launched<E::Buffer> {
+    let counters = &session.counters;
+    Counters::add(&counters.flops, prepared.flops);
+    if compiled {
+        Counters::add(&counters.compiled_windows, 1);
+        Counters::add(&counters.compiled_instructions, plan.instrs.len() as u64);
+    }
+    let inputs = bind(&session.table, canonical, &shared.name);
+    let (definers, sites) = (prepared.definers.clone(), immediates.sites.clone());
+    let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical.first, sites));
+    let run = Run { inputs, immediates, sink: sink.clone(), quota: session.quota.clone() };
+    let planned = Instant::now();
+    Counters::add(&counters.planning_ns, (planned - started).as_nanos() as u64);
+    let ticket = match catch_unwind(AssertUnwindSafe(|| engine.submit(&prepared.program, run))) {
+        Ok(ticket) => Some(ticket),
+        Err(panic) => {
+            sink.poison_rest(&panicked(&shared.name, panic));
+            None
+        }
+    };
+    Launched { ticket, sink: Some(sink), started: planned, submitted: Instant::now() }
 }
 
 /// Forgets values that were freed, so that the next run may have their memory; gives back those that may still be on their
 /// way into the table.
-fn forget<B: Buffer>(table: &Table<B>, ids: &[TensorId]) -> Vec<TensorId> {
+pub(crate) fn forget<B: Buffer>(table: &Table<B>, ids: &[TensorId]) -> Vec<TensorId> {
     let mut late = Vec::new();
     if !ids.is_empty() {
         let mut gone = Vec::with_capacity(ids.len());

@@ -28,7 +28,10 @@ pub(crate) enum Unplanned {
 }
 
 /// A plan, what the engine made of it, and whether it is compiled.
-pub(crate) type Planned<E> = Result<(Arc<Plan>, Arc<Prepared<<E as Engine>::Program>>, bool), Unplanned>;
+pub(crate) type Ready<E> = (Arc<Plan>, Arc<Prepared<<E as Engine>::Program>>, bool);
+
+/// That, or why there is none.
+pub(crate) type Planned<E> = Result<Ready<E>, Unplanned>;
 
 /// Finds or makes plans.
 pub(crate) struct Planner<'a, E: Engine> {
@@ -46,27 +49,39 @@ impl<E: Engine> Planner<'_, E> {
         Ok((plan, prepared, false))
     }
 
-    /// The plan of a window that may come again.
-    pub(crate) fn cached(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
+    /// The plan of a window of so many instructions, if nothing is left to be done for it.
+    pub(crate) fn known(&mut self, instrs: usize, canonical: &Canonical) -> Option<Ready<E>> {
+        let config = &self.session.config;
+        let cached = self.cache.peek(config.plan_variant(), instrs, canonical)?;
+        // As it will be once it has been counted.
+        if is_due(config.compile, cached.options, cached.hits + 1) {
+            return None;
+        }
+        self.find(instrs, canonical).map(|(ready, _)| ready)
+    }
+
+    /// The plan of a window of so many instructions, if there is one, and whether it is to be compiled now. Counts.
+    fn find(&mut self, instrs: usize, canonical: &Canonical) -> Option<(Ready<E>, bool)> {
         let (counters, config) = (&self.session.counters, &self.session.config);
         let threshold = config.hotpath_threshold;
-        let seen = self.session.sequences.lock().count(canonical.hash.exact, window.instrs.len(), threshold);
+        let seen = self.session.sequences.lock().count(canonical.hash.exact, instrs, threshold);
         if seen > threshold {
-            Counters::add(&counters.hot_instructions, window.instrs.len() as u64);
+            Counters::add(&counters.hot_instructions, instrs as u64);
         }
-        let hit = self.cache.get(config.plan_variant(), window, canonical);
-        if let Some(cached) = hit {
-            Counters::add(&counters.plan_hits, 1);
-            let due = match config.compile {
-                CompilePolicy::AfterRepeats(n) => !cached.options.compiled && cached.hits >= n,
-                CompilePolicy::Never | CompilePolicy::Always => false,
-            };
-            if !due {
-                return Ok((cached.plan.clone(), cached.program.clone(), cached.options.compiled));
-            }
-            let (plan, program) = (cached.plan.clone(), cached.program.clone());
-            return self.compile(window, canonical, plan, program);
+        let cached = self.cache.get(config.plan_variant(), instrs, canonical)?;
+        Counters::add(&counters.plan_hits, 1);
+        let due = is_due(config.compile, cached.options, cached.hits);
+        Some(((cached.plan.clone(), cached.program.clone(), cached.options.compiled), due))
+    }
+
+    /// The plan of a window that may come again.
+    pub(crate) fn cached(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
+        match self.find(window.instrs.len(), canonical) {
+            Some((ready, false)) => return Ok(ready),
+            Some(((plan, program, _), true)) => return self.compile(window, canonical, plan, program),
+            None => {}
         }
+        let (counters, config) = (&self.session.counters, &self.session.config);
         // Joined windows have repeated in parts: this is their compiling, not a window nobody expected.
         if !window.joined {
             Counters::add(&counters.plan_misses, 1);
@@ -127,6 +142,14 @@ impl<E: Engine> Planner<'_, E> {
             }
             Err(panic) => Err(Unplanned::Panicked(plan, panic)),
         }
+    }
+}
+
+/// Whether a plan found so often is to be compiled now.
+fn is_due(compile: CompilePolicy, options: PlanOptions, hits: u64) -> bool {
+    match compile {
+        CompilePolicy::AfterRepeats(n) => !options.compiled && hits >= n,
+        CompilePolicy::Never | CompilePolicy::Always => false,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::inbox::{Message, Missing, Queued};
 use crate::moved::{Departing, Supplied};
 use crate::queue::Signals;
 use crate::session::ExecutedHook;
-use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionMemory, WorkerHandle, WorkerStats};
+use crate::{IdleHook, Interrupted, Oversupplied, ReadError, Repeat, SessionMemory, WorkerHandle, WorkerStats};
 
 struct Inner {
     port: Box<dyn SessionPort>,
@@ -71,6 +71,11 @@ impl SessionHandle {
             Err(queued) => Err(Box::new(queued.into_window().unwrap_or_default())),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// As [`SessionHandle::try_send`], for a window that repeats and has all its payloads in it.
+    pub fn try_repeat(&self, repeat: Box<Repeat>) -> Result<(), Option<Box<Repeat>>> {
+        self.inner.port.try_send(Queued::new(Message::Repeat(repeat), Vec::new())).map_err(Queued::into_repeat)
     }
 
     /// Delivers a payload that travelled apart, or a value that was [expected](SessionHandle::expect); it may come before

@@ -22,7 +22,7 @@ pub(crate) struct RunSink<B> {
     pub(crate) definers: Arc<[u32]>,
     /// The id of the first value the window defines.
     pub(crate) first: TensorId,
-    pub(crate) sites: Vec<SiteId>,
+    pub(crate) sites: Arc<[SiteId]>,
     /// One bit for each slot past the inputs that was published.
     published: Vec<AtomicU64>,
     /// Failures as the engine made them and as they left here, so that one failure stays one.
@@ -35,7 +35,7 @@ impl<B: Buffer> RunSink<B> {
         plan: Arc<Plan>,
         definers: Arc<[u32]>,
         first: TensorId,
-        sites: Vec<SiteId>,
+        sites: Arc<[SiteId]>,
     ) -> Self {
         let published = (0..definers.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         RunSink { session, plan, definers, first, sites, published, placed: Mutex::new(Vec::new()) }

@@ -186,6 +186,13 @@ impl Hosted {
                 }
                 steps.executed.gave(stream, instrs, payload_bytes);
             }
+            Step::Repeat(repeat) => {
+                let (instrs, payload_bytes) = (repeat.instrs() as u64, repeat.payload_bytes() as u64);
+                if let Err(back) = self.handle.try_repeat(repeat) {
+                    return Err(back.map_or(Step::Nothing, Step::Repeat));
+                }
+                steps.executed.gave(stream, instrs, payload_bytes);
+            }
             Step::Trim => {
                 self.handle.trim();
                 steps.executed.gave(stream, 0, 0);

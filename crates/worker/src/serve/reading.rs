@@ -20,7 +20,7 @@ use super::config::HeldLimits;
 use super::loaders::LoaderRequest;
 use super::placing::{Placing, Receive};
 use super::templates::Templates;
-use crate::Missing;
+use crate::{Missing, Repeat, Repeating};
 
 /// What a message takes while it is kept, besides its bytes.
 const OVERHEAD_BYTES: usize = 64;
@@ -31,6 +31,8 @@ const INSTR_BYTES: usize = 200;
 pub(super) enum Step {
     /// Run a window.
     Window(Box<NewWindow>),
+    /// Run one that repeats and waits for nothing.
+    Repeat(Box<Repeat>),
     /// Answer with a value.
     Read { request: u64, id: TensorId },
     /// Answer when everything before has run.
@@ -80,6 +82,8 @@ impl Step {
                 let inside: usize = new.window.uploads.iter().map(|p| p.bytes.len()).sum();
                 OVERHEAD_BYTES + INSTR_BYTES * new.window.instrs.len() + inside
             }
+            // As if it were spelled out, which it may have to be.
+            Step::Repeat(repeat) => OVERHEAD_BYTES + INSTR_BYTES * repeat.instrs() + repeat.payload_bytes(),
             _ => OVERHEAD_BYTES,
         }
     }
@@ -191,8 +195,8 @@ impl Reading {
         Ok(wanted)
     }
 
-    fn keep_template(&mut self, digest: u128, template: &[u8]) -> Result<Arc<Template>, Fault> {
-        let template = Arc::new(whole(template, Template::decode)?);
+    fn keep_template(&mut self, digest: u128, template: &[u8]) -> Result<Arc<Repeating>, Fault> {
+        let template = Repeating::new(whole(template, Template::decode)?);
         self.templates.put(digest, template.clone());
         Ok(template)
     }
@@ -203,10 +207,10 @@ impl Reading {
             StreamMessage::Send { window } => new_window(whole(window, Window::decode)?),
             StreamMessage::Define { digest, template, bindings } => {
                 let template = self.keep_template(digest, template)?;
-                new_window(template.window(&whole(bindings, Bindings::decode)?)?)
+                repeat(&template, bindings)?
             }
             StreamMessage::Replay { digest, bindings } => match self.templates.get(digest) {
-                Some(template) => new_window(template.window(&whole(bindings, Bindings::decode)?)?),
+                Some(template) => repeat(&template, bindings)?,
                 None => {
                     self.awaited = Some(digest);
                     self.keep(stream, message.into())?;
@@ -296,6 +300,12 @@ fn whole<T>(bytes: &[u8], decode: impl FnOnce(&mut Reader<'_>) -> Result<T, OpEr
         0 => Ok(decoded),
         left => Err(Fault::Broken(format!("{left} bytes follow a window"))),
     }
+}
+
+/// An occurrence of a template; one whose payloads travel apart is a window like any other.
+fn repeat(template: &Arc<Repeating>, bindings: &[u8]) -> Result<Step, Fault> {
+    let repeat = template.bind(whole(bindings, Bindings::decode)?)?;
+    Ok(if repeat.is_whole() { Step::Repeat(Box::new(repeat)) } else { new_window(repeat.window()) })
 }
 
 /// A window: what it has no payload for travels apart, under the name of the value.

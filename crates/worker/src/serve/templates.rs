@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gt_plan::Template;
+use crate::Repeating;
 
 struct Kept {
-    template: Arc<Template>,
+    template: Arc<Repeating>,
     last_used: u64,
 }
 
@@ -29,7 +29,7 @@ impl Templates {
     }
 
     /// The template of a digest, if it is still there.
-    pub(super) fn get(&mut self, digest: u128) -> Option<Arc<Template>> {
+    pub(super) fn get(&mut self, digest: u128) -> Option<Arc<Repeating>> {
         let kept = self.kept.get_mut(&digest)?;
         self.uses += 1;
         self.by_use.remove(&kept.last_used);
@@ -39,10 +39,10 @@ impl Templates {
     }
 
     /// Keeps a template, and forgets others where there are too many.
-    pub(super) fn put(&mut self, digest: u128, template: Arc<Template>) {
+    pub(super) fn put(&mut self, digest: u128, template: Arc<Repeating>) {
         self.forget(digest);
         self.uses += 1;
-        self.instrs += template.len();
+        self.instrs += template.instrs();
         self.by_use.insert(self.uses, digest);
         self.kept.insert(digest, Kept { template, last_used: self.uses });
         while self.kept.len() > 1
@@ -56,7 +56,7 @@ impl Templates {
     fn forget(&mut self, digest: u128) {
         if let Some(kept) = self.kept.remove(&digest) {
             self.by_use.remove(&kept.last_used);
-            self.instrs -= kept.template.len();
+            self.instrs -= kept.template.instrs();
         }
     }
 }
@@ -69,12 +69,12 @@ mod tests {
 
     use super::*;
 
-    fn template(instrs: usize) -> Arc<Template> {
+    fn template(instrs: usize) -> Arc<Repeating> {
         let line = |id: usize| -> Instr { format!("%{} = fill() dtype=f32 shape=[2] $ 3.0", id + 1).parse().unwrap() };
         let window = Window { instrs: (0..instrs).map(line).collect(), ..Window::default() };
         let mut outliner = Outliner::default();
         outliner.run(&window, 0);
-        Arc::new(outliner.template(&window))
+        Repeating::new(outliner.template(&window))
     }
 
     #[test]
@@ -97,13 +97,13 @@ mod tests {
             for (digest, instrs, put) in steps {
                 if put {
                     templates.put(digest, template(instrs));
-                    prop_assert_eq!(templates.get(digest).map(|t| t.len()), Some(instrs));
+                    prop_assert_eq!(templates.get(digest).map(|t| t.instrs()), Some(instrs));
                 } else {
                     templates.get(digest);
                 }
                 prop_assert!(templates.kept.len() <= 4);
                 prop_assert_eq!(templates.by_use.len(), templates.kept.len());
-                let instrs: usize = templates.kept.values().map(|k| k.template.len()).sum();
+                let instrs: usize = templates.kept.values().map(|k| k.template.instrs()).sum();
                 prop_assert_eq!(templates.instrs, instrs);
                 prop_assert!(instrs <= 10 || templates.kept.len() == 1);
             }

@@ -1,0 +1,141 @@
+//! Windows that repeat: from their template to their plan, without being spelled out.
+//!
+//! REPEAT-1: an occurrence does what its window would do. Whatever is not as it was the last time (types of its values, a plan
+//! that is gone or due for compiling, a session that looks at instructions one by one) makes it a window again.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use gt_engine::Engine;
+use gt_ir::{OpError, SiteId, TensorId, TensorType};
+use gt_observe::Counters;
+use gt_plan::{Bindings, Canonical, Canonicalizer, Immediates, Occurrence, Template};
+use parking_lot::Mutex;
+
+use crate::device::Device;
+use crate::flight::{Finished, InFlight};
+use crate::inbox::Credits;
+use crate::launch::{forget, submit};
+use crate::planner::Planner;
+use crate::session::Session;
+
+/// A template, and what is the same in all its occurrences.
+pub struct Repeating {
+    template: Arc<Template>,
+    sites: Arc<[SiteId]>,
+    /// The places and sizes of its payloads.
+    payloads: Box<[(u32, usize)]>,
+    /// The canonical form of the occurrence that ran last, if one did.
+    known: Mutex<Option<Canonical>>,
+}
+
+/// One occurrence of a template.
+pub struct Repeat {
+    of: Arc<Repeating>,
+    occurrence: Occurrence,
+}
+
+impl Repeating {
+    /// A template of which nothing has run.
+    pub fn new(template: Template) -> Arc<Repeating> {
+        let (sites, payloads) = (template.sites().collect(), template.payloads().collect());
+        Arc::new(Repeating { template: Arc::new(template), sites, payloads, known: Mutex::new(None) })
+    }
+
+    /// How many instructions it has.
+    pub fn instrs(&self) -> usize {
+        self.template.len()
+    }
+
+    /// One occurrence.
+    ///
+    /// # Errors
+    /// When the bindings are not ones of this template.
+    pub fn bind(self: &Arc<Self>, bindings: Bindings) -> Result<Repeat, OpError> {
+        Ok(Repeat { of: self.clone(), occurrence: self.template.bind(bindings)? })
+    }
+}
+
+impl Repeat {
+    /// Whether all its payloads are in it.
+    pub fn is_whole(&self) -> bool {
+        let inside = self.occurrence.bindings().uploads.iter().map(|payload| (payload.instr, payload.bytes.len()));
+        inside.eq(self.of.payloads.iter().copied())
+    }
+
+    /// How many instructions it has.
+    pub fn instrs(&self) -> usize {
+        self.of.instrs()
+    }
+
+    /// Bytes of the payloads in it.
+    pub fn payload_bytes(&self) -> usize {
+        self.occurrence.bindings().uploads.iter().map(|payload| payload.bytes.len()).sum()
+    }
+
+    /// The window, spelled out.
+    pub fn window(&self) -> gt_ir::Window {
+        self.occurrence.window()
+    }
+
+    /// Its canonical form, if those before had the same.
+    fn form<'a>(
+        &self,
+        known: &'a mut Option<Canonical>,
+        canonicalizer: &mut Canonicalizer,
+        lookup: impl FnMut(TensorId) -> Option<TensorType>,
+    ) -> Option<&'a Canonical> {
+        let known = known.as_mut()?;
+        canonicalizer.rebind(known, self.occurrence.bindings(), lookup).then_some(known)
+    }
+
+    /// What it brings to its plan.
+    fn immediates(&self) -> Immediates {
+        let Bindings { scalars, uploads, .. } = self.occurrence.bindings();
+        let uploads = uploads.iter().map(|payload| payload.bytes.clone()).collect();
+        Immediates { scalars: scalars.clone(), sites: self.of.sites.clone(), uploads }
+    }
+}
+
+impl<E: Engine> Device<E> {
+    /// Runs what repeats: by its plan if that is known, else as a window.
+    pub(crate) fn repeat(&mut self, session: Arc<Session<E::Buffer>>, repeat: &Repeat, credits: Credits) {
+        let config = &session.config;
+        let is_cut = config.batch_limit.is_some_and(|limit| repeat.instrs() > limit);
+        let by_instr = is_cut || config.lost.is_some() || repeat.instrs() == 0;
+        if by_instr || !self.repeat_plan(&session, repeat, credits) {
+            self.window(session, repeat.window(), Vec::new(), credits);
+        }
+    }
+
+    /// Runs it by its plan, if that is known.
+    fn repeat_plan(&mut self, session: &Arc<Session<E::Buffer>>, repeat: &Repeat, credits: Credits) -> bool {
+        let started = Instant::now();
+        let Device { engine, shared, canonicalizer, cache, .. } = self;
+        let mut known = repeat.of.known.lock();
+        let table = session.table.lock();
+        let lookup = |id| table.get(id).and_then(|entry| entry.ty);
+        let Some(canonical) = repeat.form(&mut known, canonicalizer, lookup) else {
+            // A window that cannot be planned says so when it is run.
+            *known = canonicalizer.run(&repeat.window(), lookup).ok().cloned();
+            return false;
+        };
+        drop(table);
+        let Some(planned) = (Planner { engine, cache, session }).known(repeat.instrs(), canonical) else {
+            return false;
+        };
+        let run = submit(engine, shared, session, planned, canonical, repeat.immediates(), started);
+        let frees = forget(&session.table, &canonical.older_frees);
+        drop(known);
+        let last_of = Some(Finished { credits, frees });
+        self.fly(InFlight { session: session.clone(), run, last_of });
+        true
+    }
+}
+
+/// Counts what was received.
+pub(crate) fn count(counters: &Counters, repeat: &Repeat) {
+    Counters::add(&counters.windows, 1);
+    Counters::add(&counters.total_instructions, repeat.instrs() as u64);
+    Counters::add(&counters.bytes_in, repeat.payload_bytes() as u64);
+}
