@@ -16,6 +16,8 @@ const NAMED: usize = 5;
 #[derive(Default)]
 pub(super) struct Live {
     sites: IdMap<SiteId>,
+    /// Which values of a window die in it: memory kept between windows.
+    dead: Vec<bool>,
     /// Values that were lost, and why.
     lost: IdMap<usize>,
     /// Lost values for which a worker has something else; see [`Live::stand_in`].
@@ -38,9 +40,12 @@ enum Fate {
 impl Live {
     /// Takes note of what a window defines and frees.
     pub fn window(&mut self, window: &Window) {
+        if self.lost.is_empty() {
+            return self.survivors(window);
+        }
         for instr in &window.instrs {
             // Also while there is no worker to say so (LIVE-1).
-            let why = if self.lost.is_empty() { None } else { self.loss_of(instr) };
+            let why = self.loss_of(instr);
             for (k, &id) in instr.outs.iter().enumerate() {
                 match (self.fate(instr, k, why), why) {
                     (Fate::Lost, Some(which)) => self.lost.insert(id, which).map(|_| ()),
@@ -50,10 +55,25 @@ impl Live {
         }
         for id in &window.frees {
             self.sites.remove(id);
-            if !self.lost.is_empty() {
-                self.lost.remove(id);
+            self.lost.remove(id);
+        }
+    }
+
+    /// As [`Live::window`], while nothing is lost. Most of what a window defines dies in it, and is not written down at all.
+    fn survivors(&mut self, window: &Window) {
+        let outs = || window.instrs.iter().flat_map(|instr| instr.outs.iter().map(|&id| (id, instr.site)));
+        let first = outs().next().map_or(0, |(id, _)| id.0);
+        self.dead.clear();
+        self.dead.resize(outs().count(), false);
+        for id in &window.frees {
+            // The names a window gives follow each other, so what it defines is found by its place.
+            match self.dead.get_mut(id.0.wrapping_sub(first) as usize) {
+                Some(dead) => *dead = true,
+                None => drop(self.sites.remove(id)),
             }
         }
+        let Live { sites, dead, .. } = self;
+        sites.extend(outs().filter(|(id, _)| dead.get(id.0.wrapping_sub(first) as usize) != Some(&true)));
     }
 
     /// What becomes of an instruction's value when it depends on a loss, or does not.
