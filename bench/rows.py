@@ -47,6 +47,8 @@ class Row:
     against: str = "torch"
     # Or at most this many seconds, whatever the others take.
     limit_s: float | None = None
+    # How many times as many rounds it takes: more where both sides are processes that compete with others for the cores.
+    rounds: int = 1
     # Whether `make bench-check` holds the ratio to the baseline.
     gated: bool = True
 

@@ -36,7 +36,7 @@ def measure(cx, rows, rounds, repeats):
             progress(f"repeat {repeat + 1}/{repeats}: {row.name}")
             if row.name not in turns:
                 turns[row.name] = row.turns(cx)
-            samples[row.name].append(interleave(turns[row.name], rounds))
+            samples[row.name].append(interleave(turns[row.name], rounds * row.rounds))
     progress("")
     return {row.name: reporter(row).figures(row, samples[row.name]) for row in rows}
 

@@ -24,7 +24,7 @@ CONTENDERS = ("gt", "torch", "torch.compile", "jax")
 GEMM = "GEMM only"
 JAX_MISSING = "jax: skipped, it is not installed"
 AGREEMENT_STEPS, AGREEMENT = 10, 1e-3
-STEPS_PER_TURN = {"tiny": 25, "nano": 3, "small": 1}
+STEPS_PER_TURN = {"tiny": 75, "nano": 3, "small": 1}
 # Fresh processes of each contender.
 PROCESSES = 3
 # `small` may be this close to the limit instead.

@@ -53,10 +53,13 @@ struct Entry {
     internal: bool,
 }
 
-const SLOTS: usize = 512;
+/// Two neighbours are a pair in which a site may lie: with one place each, some sites of a model would take it from each
+/// other in every step.
+const SLOTS: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u32 = 10;
 const NOTHING: Entry = Entry { code: std::ptr::null_mut(), offset: 0, site: SiteId(0), internal: false };
 
-type Entries = Box<[Cell<Entry>; SLOTS]>;
+type Entries = Box<[[Cell<Entry>; 2]; SLOTS / 2]>;
 
 /// What is needed to fill an entry.
 struct Known {
@@ -113,10 +116,13 @@ fn find(py: Python<'_>) -> Option<SiteId> {
     }
 }
 
+/// The pair of places in which a site may lie, the one entered last first.
 #[inline]
-fn with_slot<T>(slot: usize, f: impl FnOnce(&Cell<Entry>) -> T) -> T {
-    let empty = || Box::new([const { Cell::new(NOTHING) }; SLOTS]);
-    ENTRIES.with(|entries| f(&entries.get_or_init(empty)[slot % SLOTS]))
+fn with_pair<T>(code: *mut ffi::PyCodeObject, offset: c_int, f: impl FnOnce(&[Cell<Entry>; 2]) -> T) -> T {
+    let empty = || Box::new([const { [const { Cell::new(NOTHING) }; 2] }; SLOTS / 2]);
+    // Code objects are 16 bytes apart at least; the product's high bits depend on all of both.
+    let mixed = (code as u64 >> 4 ^ (offset as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ENTRIES.with(|entries| f(&entries.get_or_init(empty)[(mixed >> (65 - SLOT_BITS)) as usize]))
 }
 
 /// The entry of a frame's current instruction.
@@ -129,19 +135,16 @@ unsafe fn look(py: Python<'_>, frames: &Frames, frame: *mut ffi::PyFrameObject) 
     unsafe {
         let code = ffi::PyFrame_GetCode(frame);
         let offset = (frames.last_instruction)(frame);
-        let slot = (code as usize >> 4) ^ (offset as usize).wrapping_mul(0x9e37);
-        let entry = with_slot(slot, Cell::get);
-        let entry = match entry.code == code && entry.offset == offset {
-            true => Some(entry),
-            false => enter(py, code, offset, slot, ffi::PyFrame_GetLineNumber(frame)),
-        };
+        let is_its = |entry: &Entry| entry.code == code && entry.offset == offset;
+        let entry = with_pair(code, offset, |pair| pair.iter().map(Cell::get).find(is_its));
+        let entry = entry.or_else(|| enter(py, code, offset, ffi::PyFrame_GetLineNumber(frame)));
         ffi::Py_DECREF(code.cast());
         entry
     }
 }
 
 #[cold]
-fn enter(py: Python<'_>, code: *mut ffi::PyCodeObject, offset: c_int, slot: usize, line: c_int) -> Option<Entry> {
+fn enter(py: Python<'_>, code: *mut ffi::PyCodeObject, offset: c_int, line: c_int) -> Option<Entry> {
     // SAFETY: `code` is alive: the caller holds a reference.
     let object: Bound<'_, PyAny> = unsafe { Bound::from_borrowed_ptr(py, code.cast()) };
     let file: String = object.getattr("co_filename").and_then(|f| f.extract()).ok()?;
@@ -157,7 +160,7 @@ fn enter(py: Python<'_>, code: *mut ffi::PyCodeObject, offset: c_int, slot: usiz
             std::mem::forget(object.unbind());
         }
         let entry = Entry { code, offset, site, internal };
-        with_slot(slot, |s| s.set(entry));
+        with_pair(code, offset, |[first, second]| second.set(first.replace(entry)));
         Some(entry)
     })
 }

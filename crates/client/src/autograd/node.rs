@@ -301,8 +301,9 @@ impl Drop for Node {
         let mut queue: Vec<Edge> = self.next.drain(..).flatten().collect();
         while let Some(edge) = queue.pop() {
             match edge {
-                Edge::Node(node, _) => {
-                    if let Some(mut last) = Arc::into_inner(node) {
+                Edge::Node(mut node, _) => {
+                    // Where it lies: a node is too large to be moved out just to be dropped.
+                    if let Some(last) = Arc::get_mut(&mut node) {
                         queue.extend(last.next.drain(..).flatten());
                     }
                 }
