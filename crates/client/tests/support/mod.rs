@@ -20,7 +20,7 @@ pub struct Fake {
     pub forms: Vec<&'static str>,
     pub hellos: usize,
     inbox: Inbox,
-    templates: HashMap<u128, Template>,
+    templates: HashMap<u128, Arc<Template>>,
     control: Option<Connection>,
     data: Option<Connection>,
     /// Answers for a client that has not attached yet.
@@ -223,20 +223,20 @@ impl Fake {
             }
             StreamMessage::Define { digest, template, bindings: bound } => {
                 self.forms.push("define");
-                let template = Template::decode(&mut Reader::new(template)).unwrap();
-                self.windows.push(template.window(&bindings(bound)).unwrap());
+                let template = Arc::new(Template::decode(&mut Reader::new(template)).unwrap());
+                self.windows.push(template.bind(bindings(bound)).unwrap().window());
                 self.templates.insert(digest, template);
             }
             StreamMessage::Replay { digest, bindings: bound } => {
                 self.forms.push("replay");
                 match self.templates.get(&digest) {
-                    Some(template) => self.windows.push(template.window(&bindings(bound)).unwrap()),
+                    Some(template) => self.windows.push(template.bind(bindings(bound)).unwrap().window()),
                     None => return Some(Err(digest)),
                 }
             }
             StreamMessage::Template { digest, template } => {
                 self.forms.push("template");
-                self.templates.insert(digest, Template::decode(&mut Reader::new(template)).unwrap());
+                self.templates.insert(digest, Arc::new(Template::decode(&mut Reader::new(template)).unwrap()));
             }
             // Values are the low byte of their number.
             StreamMessage::Read { request, id } => {
