@@ -50,6 +50,57 @@ fn windows_run_in_all_three_forms_and_reads_are_answered() {
 }
 
 #[test]
+fn what_repeats_runs_as_its_window_would_whatever_it_is_bound_to() {
+    within_time(|| {
+        let stage = Stage::new();
+        let control = &stage.control;
+        control.open(1);
+        let client = stage.attach(1);
+        let values = ["%1 = fill() dtype=f32 shape=[2] $ 1.0", "%2 = fill() dtype=f32 shape=[3] $ 2.0"];
+        control.send(1, 0, &window(&values, &[], &[]));
+        let repeated = |turn: u64, input: u64, frees: &[u64]| {
+            let first = 10 * turn;
+            let lines = [
+                format!("%{first} = upload() dtype=f32 shape=[1]"),
+                format!("%{} = binary(%{first}, %{input}) kind=mul scalar=none", first + 1),
+                format!("%{} = binary(%{}) kind=add scalar=right $ {turn}.0", first + 2, first + 1),
+            ];
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            window(&lines, &[&[first, first + 1], frees].concat(), &[&[100.0 * turn as f32]])
+        };
+        let (digest, template, bindings) = outline(&repeated(1, 1, &[]));
+        control.stream(1, 1, &StreamMessage::Define { digest, template: &template, bindings: &bindings });
+        let mut seq = 2;
+        // The same again, other types, back, a value of a turn before, which the next turn frees.
+        for (turn, input, frees) in
+            [(2, 1, &[][..]), (3, 1, &[12]), (4, 2, &[]), (5, 2, &[]), (6, 1, &[]), (7, 32, &[]), (8, 2, &[32])]
+        {
+            let (same, _, bindings) = outline(&repeated(turn, input, frees));
+            assert_eq!(same, digest);
+            control.stream(1, seq, &StreamMessage::Replay { digest, bindings: &bindings });
+            control.read(1, seq + 1, turn, 10 * turn + 2);
+            let n = turn as f32;
+            let wanted = match input {
+                1 => vec![100.0 * n + n; 2],
+                2 => vec![200.0 * n + n; 3],
+                _ => vec![303.0 * 100.0 * n + n; 2],
+            };
+            assert_eq!(client.floats(turn), wanted, "turn {turn}");
+            seq += 2;
+        }
+        // A value that is not there harms its turn alone.
+        for (turn, input) in [(9, 32), (10, 1)] {
+            let (_, _, bindings) = outline(&repeated(turn, input, &[]));
+            control.stream(1, seq, &StreamMessage::Replay { digest, bindings: &bindings });
+            control.read(1, seq + 1, turn, 10 * turn + 2);
+            seq += 2;
+        }
+        assert!(client.failure(9).message.contains("a window was refused"));
+        assert_eq!(client.floats(10), [1010.0, 1010.0]);
+    });
+}
+
+#[test]
 fn answers_wait_for_the_client_and_large_ones_travel_as_bodies() {
     within_time(|| {
         let stage = Stage::new();
