@@ -40,10 +40,12 @@ use crate::value::Value;
 
 use cut::{Cut, cut_foreign};
 pub(crate) use cut::{boundary, cut_all, cut_for_read};
-pub use cut::{cut, cut_idle};
+pub use cut::{cut, cut_idle, hand_over};
 
 /// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
 pub(crate) const UPLOAD_CUT_BYTES: usize = 16 << 20;
+/// From this size on, values that somebody else has made are handed over before anything is recorded with them.
+const HAND_OVER_BYTES: usize = 256 << 10;
 
 /// One thread's part of the stream.
 pub struct Lane {
@@ -63,6 +65,8 @@ struct Pending {
     cut_at: usize,
     /// An idle cut fell into the window being recorded.
     broken: bool,
+    /// What is being recorded will be sent at once, or the other side woken for it.
+    handing: bool,
     /// Instructions ever recorded and their number when the idle hook last looked.
     recorded: u64,
     seen_by_idle: u64,
@@ -243,7 +247,7 @@ impl Lane {
         if session.join_after.is_some() {
             pending.stretches.record(instr.op.kind());
         }
-        let was_empty = pending.window.instrs.is_empty();
+        let wakes = pending.window.instrs.is_empty() && !pending.handing;
         pending.window.instrs.push(instr);
         pending.since_cut += 1;
         pending.recorded += 1;
@@ -253,7 +257,7 @@ impl Lane {
         if full {
             return self.cut_unless_joined();
         }
-        if was_empty {
+        if wakes {
             session.link.wake();
         }
         Ok(())

@@ -27,7 +27,7 @@ mod view;
 pub use error::{Error, Failed, Result};
 pub use gt_ir::{DType, HostTensor, Scalar, Shape, TensorType};
 pub use host::{Element, put_scalar, scalar_at};
-pub use lane::{cut, cut_idle};
+pub use lane::{cut, cut_idle, hand_over};
 pub use link::{AnnouncedBatch, WantedLoader};
 pub use loading::Loader;
 pub use ops::{Arg, Index};

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 
-use crate::ask::ask_for;
 use crate::field::{Field, Kind};
 use crate::record::{Located, RecordLayout, RecordPart, Records};
 
@@ -69,7 +68,7 @@ impl Column {
             Extents::One | Extents::Records(_, RecordPart::One(_)) => 1,
             Extents::Offsets(o) => (o[i + 1] - o[i]) as usize,
             Extents::Ranges(r) => (r[i].1 - r[i].0) as usize,
-            Extents::Records(r, RecordPart::Items(..)) => r.table[i].items as usize,
+            Extents::Records(r, RecordPart::Items(..)) => r.items(sample) as usize,
         }
     }
 
@@ -83,27 +82,34 @@ impl Column {
         &self.values[start..start + self.len(sample) * self.item_bytes]
     }
 
+    /// From the first byte of a sample on, and what follows.
+    #[inline(always)]
+    pub(crate) fn sample_onward(&self, sample: u32) -> &[u8] {
+        if let Extents::Records(r, part) = &self.extents {
+            return r.locate(&self.values, sample).part_onward(*part, self.item_bytes);
+        }
+        &self.values[self.first_item(sample) * self.item_bytes..]
+    }
+
     /// The record a sample's items are in, if it is one of this layout.
     #[inline(always)]
     pub(crate) fn record(&self, sample: u32, layout: &Arc<RecordLayout>) -> Option<Located<'_>> {
         let Extents::Records(r, _) = &self.extents else { return None };
-        (Arc::ptr_eq(&r.layout, layout) || r.layout == *layout).then(|| r.locate(&self.values, sample))
+        (Arc::ptr_eq(r.layout(), layout) || r.layout() == layout).then(|| r.locate(&self.values, sample))
     }
 
     /// Asks memory for where a sample's record is.
     #[inline(always)]
     pub(crate) fn ask_for_record(&self, sample: u32) {
-        if let Extents::Records(r, _) = &self.extents
-            && let Some(record) = r.table.get(sample as usize)
-        {
-            ask_for(record);
+        if let Extents::Records(r, _) = &self.extents {
+            r.ask_for(sample);
         }
     }
 
     /// What the records are made of that it lies in, if it does.
     pub(crate) fn layout(&self) -> Option<&Arc<RecordLayout>> {
         match &self.extents {
-            Extents::Records(r, _) => Some(&r.layout),
+            Extents::Records(r, _) => Some(r.layout()),
             _ => None,
         }
     }
@@ -162,7 +168,7 @@ impl Column {
             Extents::Offsets(o) => self.values.capacity() + size_of_val(&**o),
             // The column at the beginning stands for all of them.
             Extents::Records(r, RecordPart::One(0) | RecordPart::Items(0, 0)) => {
-                self.values.capacity() + size_of_val(&r.table[..])
+                self.values.capacity() + r.memory_bytes()
             }
             Extents::Records(..) => 0,
         }

@@ -70,7 +70,7 @@ pub use jsonl::JsonlSource;
 pub use open::{Format, open};
 pub use order::{EpochOrder, OrderSpec, Place, Shuffle, Walk};
 pub use parquet::{EventSource, EventTable, NullValue, ParquetOptions, ParquetSource, ParquetWriter, RangeEnd};
-pub use record::{Record, RecordLayout, RecordPart, Records};
+pub use record::{RecordLayout, RecordPart, Records};
 pub use report::{Mixing, ReportSpec, ShuffleReport, shuffle_report};
 pub use run::{Cut, MemoryAccount, PoolMemory, Position, RowPart, Run, RunSpec, Stats, most_parts};
 pub use shuffle_files::{ShuffleFiles, shuffle_files};

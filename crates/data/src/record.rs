@@ -5,14 +5,7 @@
 
 use std::sync::Arc;
 
-/// Where one sample's record is.
-#[derive(Clone, Copy, Debug)]
-pub struct Record {
-    /// Where it begins, in bytes.
-    pub start_bytes: u32,
-    /// How many items it has of each column of lists.
-    pub items: u32,
-}
+use crate::ask::ask_for;
 
 /// Where a column is in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,15 +82,16 @@ impl RecordLayout {
 /// Where the samples of a block are, and what their records are made of.
 #[derive(Clone, Debug)]
 pub struct Records {
-    /// One for each sample.
-    pub table: Vec<Record>,
-    /// What they are made of. Blocks of one run share it.
-    pub layout: Arc<RecordLayout>,
+    /// Where each begins, in bytes, and where the last one ends. How many items one has follows from how long it is: this is read at
+    /// random, and what is half as long is found in the cache more often.
+    starts: Vec<u32>,
+    layout: Arc<RecordLayout>,
 }
 
 /// One sample's record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located<'a> {
+    /// From where it begins.
     bytes: &'a [u8],
     pub(crate) items: u32,
 }
@@ -109,24 +103,61 @@ impl<'a> Located<'a> {
         let (start, len) = part.place(self.items as usize, item_bytes);
         &self.bytes[start..start + len]
     }
+
+    /// From the beginning of a column's part on, and what follows.
+    #[inline(always)]
+    pub(crate) fn part_onward(&self, part: RecordPart, item_bytes: usize) -> &'a [u8] {
+        &self.bytes[part.place(self.items as usize, item_bytes).0..]
+    }
 }
 
 impl Records {
+    /// Records that begin where these say, and end where the last one says.
+    pub(crate) fn new(starts: Vec<u32>, layout: Arc<RecordLayout>) -> Records {
+        Records { starts, layout }
+    }
+
+    /// What they are made of. Blocks of one run share it.
+    pub(crate) fn layout(&self) -> &Arc<RecordLayout> {
+        &self.layout
+    }
+
+    /// How many items of each column of lists a sample has.
+    #[inline(always)]
+    pub(crate) fn items(&self, sample: u32) -> u32 {
+        let len = self.starts[sample as usize + 1] - self.starts[sample as usize];
+        (len - self.layout.one_bytes).checked_div(self.layout.each_bytes).unwrap_or(0)
+    }
+
     /// The record of a sample in values that hold it.
     #[inline(always)]
     pub(crate) fn locate<'a>(&self, values: &'a [u8], sample: u32) -> Located<'a> {
-        let Record { start_bytes, items } = self.table[sample as usize];
-        let len = self.layout.one_bytes as usize + items as usize * self.layout.each_bytes as usize;
-        Located { bytes: &values[start_bytes as usize..start_bytes as usize + len], items }
+        Located { bytes: &values[self.starts[sample as usize] as usize..], items: self.items(sample) }
+    }
+
+    /// Asks memory for where a sample's record is.
+    #[inline(always)]
+    pub(crate) fn ask_for(&self, sample: u32) {
+        if let Some(start) = self.starts.get(sample as usize) {
+            ask_for(start);
+        }
+    }
+
+    /// Bytes that it takes to say where they are.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&self.starts[..])
     }
 
     /// Whether there are records of so many samples in so many bytes, and a column's part in each.
     pub(crate) fn fit(&self, samples: usize, len_bytes: usize, part: RecordPart, item_bytes: usize) -> bool {
-        let fits = |r: &Record| {
-            let Some(len) = self.layout.len_bytes(r.items).map(|len| len as usize) else { return false };
-            let (start, part_len) = part.place(r.items as usize, item_bytes);
-            start + part_len <= len && r.start_bytes as usize + len <= len_bytes
+        let RecordLayout { one_bytes, each_bytes, .. } = *self.layout;
+        let fits = |ends: &[u32; 2]| {
+            let Some(len) = ends[1].checked_sub(ends[0]) else { return false };
+            let Some(of_items) = len.checked_sub(one_bytes) else { return false };
+            let items = of_items.checked_div(each_bytes).unwrap_or(0);
+            let (start, part_len) = part.place(items as usize, item_bytes);
+            items * each_bytes == of_items && start + part_len <= len as usize && ends[1] as usize <= len_bytes
         };
-        self.table.len() == samples && self.table.iter().all(fits)
+        self.starts.len() == samples + 1 && self.starts.array_windows().all(fits)
     }
 }

@@ -7,8 +7,8 @@
 //! ALLOC-2: a block is in the hands of one [`Storage`], or in one class's list, never both.
 //! ALLOC-3: blocks start at multiples of [`classes::ALIGN`], large ones at multiples of [`APART`], and are not cleared: who takes one
 //! writes all of it.
-//! ALLOC-4: a block is charged to the quota that holds when it is allocated or adopted, and given back to that one when it is
-//! freed.
+//! ALLOC-4: a block is charged to the quota that holds when it is allocated or adopted, or that it is adopted for, and given
+//! back to that one when it is freed.
 //! ALLOC-5: a block that is lent to others has no byte that was never written: it was clear when it came from the system, and is
 //! kept apart from those that were not.
 
@@ -28,7 +28,7 @@ use classes::{APART, LARGE, PAGE, block_bytes, class_of, layout};
 const CACHE_FLOOR: u64 = 64 << 20;
 /// How many classes larger a block may be that is lent: batches differ a little in length, and blocks of each class that occurs
 /// would pile up.
-const LENT_CLASSES: usize = 2;
+const LENT_CLASSES: usize = 4;
 
 /// Gives out blocks and takes them back, from any thread.
 pub struct Allocator {
@@ -48,6 +48,8 @@ struct Inner {
     quota: Option<Arc<Quota>>,
     /// How many large blocks were ever made.
     made: usize,
+    /// How many blocks ever came back that may be lent.
+    returned: u64,
     /// Free blocks by class.
     free: Vec<Free>,
 }
@@ -56,8 +58,8 @@ struct Inner {
 #[derive(Default)]
 struct Free {
     any: Vec<NonNull<u8>>,
-    /// Those that may be lent (ALLOC-5).
-    written: Vec<NonNull<u8>>,
+    /// Those that may be lent (ALLOC-5), each with the number of its return.
+    written: Vec<(NonNull<u8>, u64)>,
 }
 
 // SAFETY: the pointers in `free` are owned blocks that nobody else refers to (ALLOC-2).
@@ -123,7 +125,7 @@ impl Allocator {
         let class = inner.lendable(class);
         let block_bytes = block_bytes(class) as u64;
         let ptr = match inner.free.get_mut(class as usize).and_then(|free| free.written.pop()) {
-            Some(ptr) => {
+            Some((ptr, _)) => {
                 inner.cached -= block_bytes;
                 ptr
             }
@@ -139,6 +141,12 @@ impl Allocator {
 
     /// Charges a block that was lent by this allocator, as one that is allocated now would be; once.
     pub fn adopt(self: &Arc<Self>, storage: &Storage) -> Result<(), Failure> {
+        let quota = self.inner.lock().quota.clone();
+        self.adopt_for(storage, quota)
+    }
+
+    /// The same, for somebody other than the run that is on.
+    pub fn adopt_for(self: &Arc<Self>, storage: &Storage, quota: Option<Arc<Quota>>) -> Result<(), Failure> {
         if storage.class == u32::MAX {
             return Ok(());
         }
@@ -152,7 +160,6 @@ impl Allocator {
         if !is_own || wanted > self.limit_bytes {
             return Err(self.refusal(storage.len_bytes, inner.live));
         }
-        let quota = inner.quota.clone();
         quota.as_ref().map_or(Ok(()), |quota| quota.charge(block_bytes))?;
         if wanted + inner.cached > self.limit_bytes {
             inner.trim();
@@ -279,7 +286,7 @@ impl Inner {
     fn cached(&mut self, class: u32) -> Option<(NonNull<u8>, bool)> {
         let free = self.free.get_mut(class as usize)?;
         let any = free.any.pop().map(|ptr| (ptr, false));
-        let found = any.or_else(|| free.written.pop().map(|ptr| (ptr, true)))?;
+        let found = any.or_else(|| free.written.pop().map(|(ptr, _)| (ptr, true)))?;
         self.cached -= block_bytes(class) as u64;
         Some(found)
     }
@@ -294,17 +301,19 @@ impl Inner {
         }
     }
 
-    /// The class of which a block is lent where one of this class would do.
+    /// The class of which a block is lent where one of this class would do: that of the last that came back, as it is the one that
+    /// may still be in the processor's cache.
     fn lendable(&self, class: u32) -> u32 {
-        let larger = self.free.iter().skip(class as usize).take(1 + LENT_CLASSES);
-        let more = larger.enumerate().find_map(|(more, free)| (!free.written.is_empty()).then_some(more));
-        class + more.unwrap_or(0) as u32
+        let larger = (class..).zip(self.free.iter().skip(class as usize).take(1 + LENT_CLASSES));
+        let last = larger.filter_map(|(class, free)| free.written.last().map(|(_, returned)| (*returned, class))).max();
+        last.map_or(class, |(_, class)| class)
     }
 
     fn trim(&mut self) {
         for (class, free) in self.free.iter_mut().enumerate() {
             let block = layout(block_bytes(class as u32)).expect("the block exists");
-            for ptr in free.any.drain(..).chain(free.written.drain(..)) {
+            let written = free.written.drain(..).map(|(ptr, _)| ptr);
+            for ptr in free.any.drain(..).chain(written) {
                 // The system knows a large block by the beginning of its page.
                 let first = ptr.as_ptr().map_addr(|at| at / block.align() * block.align());
                 // SAFETY: the block was allocated with this size and alignment and is owned by the list (ALLOC-2).
@@ -368,8 +377,13 @@ impl Drop for Storage {
             inner.free.resize_with(class + 1, Free::default);
         }
         inner.cached += block_bytes;
+        inner.returned += 1;
+        let returned = inner.returned;
         let free = &mut inner.free[class];
-        if self.written { &mut free.written } else { &mut free.any }.push(self.ptr);
+        match self.written {
+            true => free.written.push((self.ptr, returned)),
+            false => free.any.push(self.ptr),
+        }
         // One that was lent did not count: now it would (ALLOC-1).
         if inner.live + inner.cached > self.owner.limit_bytes {
             inner.trim();

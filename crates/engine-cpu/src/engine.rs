@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gt_engine::{Done, Engine, HostMemory, Memory, Run, Sink, Ticket, Value};
+use gt_engine::{Adopt, Done, Engine, HostMemory, Memory, Run, Sink, Ticket, Value};
 use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
 use gt_plan::{Immediates, Plan, Role, Slot, Step, StepKind};
 use smallvec::SmallVec;
@@ -143,6 +143,10 @@ impl Engine for CpuEngine {
 
     fn host_memory(&self) -> Arc<dyn HostMemory> {
         Arc::new(Lending(self.allocator.clone()))
+    }
+
+    fn adopter(&self) -> Option<Arc<dyn Adopt<CpuBuffer>>> {
+        Some(Arc::new(Lending(self.allocator.clone())))
     }
 }
 

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
-use gt_engine::HostMemory;
-use gt_ir::{Bytes, Failure, HostBlock, HostBuffer};
+use gt_engine::{Adopt, HostMemory, Memory, Quota};
+use gt_ir::{Bytes, DType, Failure, HostBlock, HostBuffer, TensorType};
 
 use crate::alloc::{Allocator, Storage};
+use crate::buffer::CpuBuffer;
+use crate::layout::Layout;
 
 /// What the engine gives of its memory, and counts of others'.
 pub(crate) struct Lending(pub Arc<Allocator>);
@@ -28,6 +30,18 @@ impl HostMemory for Lending {
     fn allocate(&self, len_bytes: usize) -> Result<HostBuffer, Failure> {
         let storage = Some(Arc::new(self.0.lend(len_bytes)?));
         Ok(HostBuffer::new(Arc::new(Lent { storage, process: std::process::id() })))
+    }
+}
+
+impl Adopt<CpuBuffer> for Lending {
+    fn adopt(&self, ty: TensorType, payload: &Bytes, quota: Option<&Arc<Quota>>) -> Option<CpuBuffer> {
+        if payload.len() != ty.bytes() {
+            return None;
+        }
+        adopted(ty, payload, |storage| self.0.adopt_for(storage, quota.cloned()))
+    }
+    fn memory(&self) -> Memory {
+        self.0.memory()
     }
 }
 
@@ -56,12 +70,21 @@ impl Drop for Lent {
     }
 }
 
-/// A payload's own storage as that of a value, if this allocator lent it and it may be live now. Otherwise the payload has to be
-/// copied: that says why not, if there is no room.
-pub(crate) fn adopted(payload: &Bytes, allocator: &Arc<Allocator>) -> Option<Arc<Storage>> {
-    let storage = payload.block::<Lent>()?.storage.as_ref()?;
-    allocator.adopt(storage).ok()?;
-    Some(storage.clone())
+/// A payload of this type as a value where it lies, if that is a block which `charge` allows. Otherwise it has to be copied: that
+/// says why not, if there is no room. It is the engine's own memory, written by whoever made the payload (LENT-2).
+pub(crate) fn adopted(
+    ty: TensorType,
+    payload: &Bytes,
+    charge: impl FnOnce(&Storage) -> Result<(), Failure>,
+) -> Option<CpuBuffer> {
+    let storage = payload.block::<Lent>()?.storage.as_ref().filter(|_| has_only_bools(ty, payload))?;
+    charge(storage).ok()?;
+    Some(CpuBuffer::new(storage.clone(), Layout::packed(ty)))
+}
+
+/// Whether every byte of a bool is 0 or 1, whatever came by wire.
+pub(crate) fn has_only_bools(ty: TensorType, payload: &[u8]) -> bool {
+    ty.dtype != DType::Bool || payload.iter().fold(0, |most, &b| most.max(b)) <= 1
 }
 
 #[cfg(test)]
@@ -74,7 +97,9 @@ mod tests {
         let mut buffer = Lending(allocator.clone()).allocate(1000).unwrap();
         buffer.bytes_mut().fill(7);
         let payload = buffer.freeze();
-        let mut storage = adopted(&payload, &allocator).unwrap();
+        let ty = TensorType { dtype: DType::U8, shape: gt_ir::Shape::new(&[1000]) };
+        let adopted = |payload: &Bytes, by: &Arc<Allocator>| Lending(by.clone()).adopt(ty, payload, None);
+        let mut storage = adopted(&payload, &allocator).unwrap().storage;
         assert_eq!(storage.ptr().cast_const(), payload.as_ptr());
         assert!(Arc::get_mut(&mut storage).is_none(), "the payload has it too (LENT-2)");
         assert!(adopted(&payload, &Allocator::new(1 << 20)).is_none(), "another engine copies it");

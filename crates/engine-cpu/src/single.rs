@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use gt_ir::ops::{Check, Matmul, Slice, UpdateSlice};
-use gt_ir::{Bytes, DType, Failure, FailureKind, Instr, Op, Scalar, Shape, Steps, TensorType};
+use gt_ir::{Bytes, Failure, FailureKind, Instr, Op, Scalar, Shape, Steps, TensorType};
 use gt_plan::{Slot, Step};
 use smallvec::{SmallVec, smallvec};
 
@@ -15,7 +15,7 @@ use crate::Layout;
 use crate::buffer::CpuBuffer;
 use crate::engine::{Context, Lone};
 use crate::fused::Slots;
-use crate::host_memory::adopted;
+use crate::host_memory::{adopted, has_only_bools};
 use crate::kernels::{self, Dst, Operands, Src};
 
 pub(crate) type Results = SmallVec<[CpuBuffer; 2]>;
@@ -272,11 +272,8 @@ impl Single<'_> {
             let message = format!("an upload of {ty} needs {} bytes, got {have}", ty.bytes());
             return Err(Failure::new(FailureKind::Value, message));
         };
-        // A bool byte is 0 or 1 from here on, whatever came by wire.
-        let is_whole = ty.dtype != DType::Bool || payload.iter().fold(0, |most, &b| most.max(b)) <= 1;
-        if is_whole && let Some(storage) = adopted(payload, self.cx.allocator) {
-            // It is the engine's own memory, written by whoever made the payload (LENT-2).
-            return Ok(smallvec![CpuBuffer::new(storage, Layout::packed(ty))]);
+        if let Some(value) = adopted(ty, payload, |storage| self.cx.allocator.adopt(storage)) {
+            return Ok(smallvec![value]);
         }
         let out = self.fresh(ty)?;
         // SAFETY: the storage is fresh, has room for all of the payload, and nobody else knows it.
@@ -284,7 +281,7 @@ impl Single<'_> {
             std::ptr::copy_nonoverlapping(payload.as_ptr(), out.storage.ptr(), payload.len());
             std::slice::from_raw_parts_mut(out.storage.ptr(), payload.len())
         };
-        if !is_whole {
+        if !has_only_bools(ty, bytes) {
             bytes.iter_mut().for_each(|b| *b = (*b != 0) as u8);
         }
         Ok(smallvec![out])

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gt_ir::{Failure, HostTensor, TensorType};
 use gt_plan::{Immediates, Plan, Slot};
 
+use crate::adopt::Adopt;
 use crate::host_memory::{HostMemory, Uncounted};
 use crate::quota::Quota;
 
@@ -98,5 +99,9 @@ pub trait Engine: Send + 'static {
     /// Gives memory for payloads, and counts what lies in ordinary memory for it.
     fn host_memory(&self) -> Arc<dyn HostMemory> {
         Arc::new(Uncounted)
+    }
+    /// Makes values of payloads in that memory, if it can do so where they lie.
+    fn adopter(&self) -> Option<Arc<dyn Adopt<Self::Buffer>>> {
+        None
     }
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use gt_ir::Failure;
 use gt_plan::{Plan, Slot};
 
+use crate::adopt::Adopt;
 use crate::conformance::SplitMix;
 use crate::engine::{Engine, Memory, Run, Sink, Ticket, Value};
 use crate::host_memory::HostMemory;
@@ -173,6 +174,9 @@ impl<E: Engine> Engine for Late<E> {
     }
     fn host_memory(&self) -> Arc<dyn HostMemory> {
         lock(&self.inner).host_memory()
+    }
+    fn adopter(&self) -> Option<Arc<dyn Adopt<E::Buffer>>> {
+        lock(&self.inner).adopter()
     }
 }
 

@@ -9,6 +9,7 @@
 // A failure is built once, on a path that ends there: its size costs nothing.
 #![allow(clippy::result_large_err)]
 
+mod adopt;
 pub mod conformance;
 mod eager;
 mod engine;
@@ -21,6 +22,7 @@ mod quota;
 mod reference;
 mod stepwise;
 
+pub use adopt::Adopt;
 pub use eager::Eager;
 pub use engine::{Buffer, Done, Engine, Memory, Run, Sink, Ticket, Value};
 pub use host_memory::{HostMemory, Uncounted};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gt_client::{Error, Result};
-use gt_engine::{Engine, HostMemory, Memory, Run, Ticket};
+use gt_engine::{Adopt, Engine, HostMemory, Memory, Run, Ticket};
 use gt_engine_cpu::{CpuBuffer, CpuEngine, CpuProgram};
 use gt_plan::Plan;
 
@@ -83,5 +83,9 @@ impl Engine for Adjustable {
 
     fn host_memory(&self) -> Arc<dyn HostMemory> {
         self.engine.host_memory()
+    }
+
+    fn adopter(&self) -> Option<Arc<dyn Adopt<CpuBuffer>>> {
+        self.engine.adopter()
     }
 }

@@ -1,6 +1,6 @@
 //! `gt.data`'s engine: runs of the data crate, batches as tensors.
 
-use gt_client::Tensor;
+use gt_client::{Tensor, hand_over};
 use gt_data::{
     Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, RowPart, Run,
     RunSpec, Shuffle, Source, Stats, Step, interruptible,
@@ -318,7 +318,7 @@ impl PyRun {
         let Some(given) = py.detach(|| self.given())? else { return Ok(None) };
         let begun = std::time::Instant::now();
         let (out, at) = match given {
-            Given::Made(batch, at) => (tensors(py, batch)?, at),
+            Given::Made(batch, at) => (hand_over(|| tensors(py, batch)).or_raise()??, at),
             Given::Arrived(batch) => {
                 let at = batch.position;
                 (batch.into_dict(py)?, at)

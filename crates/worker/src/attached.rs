@@ -8,6 +8,7 @@ use gt_ir::{HostTensor, TensorId};
 use gt_observe::{CounterSnapshot, Counters};
 
 use crate::answers::Pending;
+use crate::handover;
 use crate::inbox::{Credits, Queued, Supply};
 use crate::queue::Queue;
 use crate::session::{ExecutedHook, Session};
@@ -88,7 +89,11 @@ impl<B: Buffer> WorkerPort for AttachedWorker<B> {
 
 impl<B: Buffer> SessionPort for AttachedSession<B> {
     fn send(&self, queued: Queued, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
-        self.queue.send(&self.session, queued, cancel)
+        let queued = match self.queue.adopter() {
+            Some(adopter) => handover::give(&self.session, queued, &**adopter),
+            None => Some(queued),
+        };
+        queued.map_or(Ok(()), |queued| self.queue.send(&self.session, queued, cancel))
     }
 
     fn try_send(&self, queued: Queued) -> Result<(), Queued> {
@@ -151,7 +156,7 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
     }
 
     fn is_idle(&self) -> bool {
-        self.queue.is_idle(self.session.key) && self.session.table.done() >= self.sent()
+        self.queue.is_idle(self.session.key) && self.session.is_done()
     }
 
     fn stats(&self) -> WorkerStats {

@@ -13,6 +13,7 @@ use gt_plan::{Canonicalizer, PlanCache};
 use crate::WorkerConfig;
 use crate::adopt;
 use crate::flight::{Finished, InFlight, Launched};
+use crate::handover;
 use crate::inbox::{Message, Queued};
 use crate::moved::Departing;
 use crate::places::Work;
@@ -67,6 +68,7 @@ impl<E: Engine> Device<E> {
         *shared.engine.lock() = engine.name();
         *shared.memory.lock() = engine.memory();
         let _ = shared.host.set(engine.host_memory());
+        engine.adopter().into_iter().for_each(|adopter| queue.set_adopter(adopter));
         shared.debug.print(|| format!("{} runs on {}", shared.name, engine.name()));
         let cache = PlanCache::new(config.cached_plans);
         let canonicalizer = Canonicalizer::default();
@@ -91,6 +93,10 @@ impl<E: Engine> Device<E> {
                     return self.window(session, Window::default(), lost, credits);
                 }
                 adopt::copy(&mut window, moved, &mut lost);
+                let adopter = self.queue.adopter().filter(|_| lost.is_empty());
+                if adopter.is_some_and(|adopter| handover::publish(&session, &window, &**adopter)) {
+                    window = Window { frees: window.frees, ..Window::default() };
+                }
                 self.window(session, window, lost, credits);
             }
             Message::Repeat(repeat) if session.journal.is_none() => {
@@ -196,7 +202,7 @@ impl<E: Engine> Device<E> {
 }
 
 /// Counts what was received.
-fn count<B: Buffer>(
+pub(crate) fn count<B: Buffer>(
     session: &Session<B>,
     window: &Window,
     moved: &[(u32, Departing)],

@@ -89,19 +89,16 @@ impl Queued {
         Queued { credits: Credits::default(), is_arrival: true, ..queued }
     }
 
+    /// Whether it waits for no payload.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.missing.is_empty()
+    }
+
     /// The window, if it is one, with what it waits for.
     pub(crate) fn into_window(self) -> Option<(Window, Vec<Missing>)> {
         match self.message {
             Message::Window(window) => Some((window, self.missing)),
             Message::Repeat(_) | Message::Trim => None,
-        }
-    }
-
-    /// The occurrence of a template, if it is one.
-    pub(crate) fn into_repeat(self) -> Option<Box<Repeat>> {
-        match self.message {
-            Message::Repeat(repeat) => Some(repeat),
-            Message::Window(_) | Message::Trim => None,
         }
     }
 }

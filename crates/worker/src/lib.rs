@@ -22,6 +22,7 @@ mod device;
 mod error;
 mod flight;
 mod handle;
+mod handover;
 mod inbox;
 mod journal;
 mod launch;

@@ -11,13 +11,13 @@
 //! early enough to be seen by that look.
 //! QUEUE-4: nothing foreign is dropped or called while the lock is held.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use gt_engine::Buffer;
 use gt_engine::presence::Waiting;
+use gt_engine::{Adopt, Buffer};
 use gt_ir::TensorId;
 use gt_observe::CounterSnapshot;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -66,17 +66,28 @@ pub(crate) struct Queue<B> {
     /// The device thread waits here.
     work: Condvar,
     pub(crate) signals: Arc<Signals>,
+    /// Makes values of payloads without the device thread, where the engine can.
+    adopter: OnceLock<Arc<dyn Adopt<B>>>,
 }
 
 impl<B: Buffer> Queue<B> {
     pub(crate) fn new() -> Self {
         let state = State { places: Places::default(), woken: false, stopping: false, parked: false, device: None };
-        Queue { state: Mutex::new(state), work: Condvar::new(), signals: Arc::default() }
+        Queue { state: Mutex::new(state), work: Condvar::new(), signals: Arc::default(), adopter: OnceLock::new() }
     }
 
     /// Says which thread pops.
     pub(crate) fn set_device(&self, thread: ThreadId) {
         self.state.lock().device = Some(thread);
+    }
+
+    /// Says who makes values of payloads, once there is an engine.
+    pub(crate) fn set_adopter(&self, adopter: Arc<dyn Adopt<B>>) {
+        let _ = self.adopter.set(adopter);
+    }
+
+    pub(crate) fn adopter(&self) -> Option<&Arc<dyn Adopt<B>>> {
+        self.adopter.get()
     }
 
     /// Whether the caller is the device thread, which must not wait for itself.

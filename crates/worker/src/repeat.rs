@@ -3,6 +3,7 @@
 //! REPEAT-1: an occurrence does what its window would do. Whatever is not as it was the last time (types of its values, a plan
 //! that is gone or due for compiling, a session that looks at instructions one by one) makes it a window again.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::device::Device;
 use crate::flight::{Finished, InFlight};
 use crate::inbox::Credits;
 use crate::launch::{forget, submit};
-use crate::planner::Planner;
+use crate::planner::{Planner, Ready};
 use crate::session::Session;
 
 /// A template, and what is the same in all its occurrences.
@@ -108,22 +109,36 @@ impl<E: Engine> Device<E> {
         }
     }
 
+    /// The plan of a template's canonical form, bound to this occurrence, if there is one.
+    fn known_plan(
+        &mut self,
+        session: &Arc<Session<E::Buffer>>,
+        repeat: &Repeat,
+        known: &mut Option<Canonical>,
+    ) -> Option<Ready<E>> {
+        let Device { engine, canonicalizer, cache, .. } = self;
+        let table = session.table.lock();
+        let lookup = |id| table.get(id).and_then(|entry| entry.ty);
+        let Some(canonical) = repeat.form(known, canonicalizer, lookup) else {
+            // A window that cannot be planned says so when it is run.
+            *known = canonicalizer.run(&repeat.window(), lookup).ok().cloned();
+            return None;
+        };
+        drop(table);
+        Planner { engine, cache, session }.known(repeat.instrs(), canonical)
+    }
+
     /// Runs it by its plan, if that is known.
     fn repeat_plan(&mut self, session: &Arc<Session<E::Buffer>>, repeat: &Repeat, credits: Credits) -> bool {
         let started = Instant::now();
-        let Device { engine, shared, canonicalizer, cache, .. } = self;
         let mut known = repeat.of.known.lock();
-        let table = session.table.lock();
-        let lookup = |id| table.get(id).and_then(|entry| entry.ty);
-        let Some(canonical) = repeat.form(&mut known, canonicalizer, lookup) else {
-            // A window that cannot be planned says so when it is run.
-            *known = canonicalizer.run(&repeat.window(), lookup).ok().cloned();
-            return false;
-        };
-        drop(table);
-        let Some(planned) = (Planner { engine, cache, session }).known(repeat.instrs(), canonical) else {
-            return false;
-        };
+        // What panics here does so again when the window is run, and is said there (WORKER-2).
+        let found = catch_unwind(AssertUnwindSafe(|| self.known_plan(session, repeat, &mut known)));
+        if found.is_err() {
+            *known = None;
+        }
+        let (Ok(Some(planned)), Some(canonical)) = (found, &*known) else { return false };
+        let Device { engine, shared, .. } = self;
         let run = submit(engine, shared, session, planned, canonical, repeat.immediates(), started);
         let frees = forget(&session.table, &canonical.older_frees);
         drop(known);

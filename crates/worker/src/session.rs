@@ -63,6 +63,11 @@ impl<B: Buffer> Session<B> {
         }
     }
 
+    /// Whether everything that was sent has run.
+    pub(crate) fn is_done(&self) -> bool {
+        self.table.done() >= self.sent.load(Acquire)
+    }
+
     /// Device time it has used so far.
     pub(crate) fn used_ns(&self) -> u64 {
         self.counters.busy_ns.load(Relaxed).saturating_add(self.counters.planning_ns.load(Relaxed))

@@ -73,9 +73,10 @@ impl SessionHandle {
         }
     }
 
-    /// As [`SessionHandle::try_send`], for a window that repeats and has all its payloads in it.
-    pub fn try_repeat(&self, repeat: Box<Repeat>) -> Result<(), Option<Box<Repeat>>> {
-        self.inner.port.try_send(Queued::new(Message::Repeat(repeat), Vec::new())).map_err(Queued::into_repeat)
+    /// Sends a window that repeats and has all its payloads in it, whether there is room or not: for a thread that has seen
+    /// that the session is not [full](SessionHandle::is_full), and sends alone.
+    pub fn repeat(&self, repeat: Box<Repeat>) {
+        self.inner.port.post(Queued::new(Message::Repeat(repeat), Vec::new()));
     }
 
     /// Delivers a payload that travelled apart, or a value that was [expected](SessionHandle::expect); it may come before

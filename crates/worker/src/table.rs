@@ -4,8 +4,8 @@
 //! (`waits`), or leave word what to do when they come (`answers`). One lock; no buffer is copied or dropped while it
 //! is held, and nothing foreign is called.
 //!
-//! TABLE-1: until the table is stopped, only the device thread removes values, so one that it saw stays until it takes
-//! it. A stopped table is empty and stays so.
+//! TABLE-1: until the table is stopped, a value that the device thread saw stays until it takes it: others remove only what no
+//! message names that is still to run (HANDOVER-2). A stopped table is empty and stays so.
 //! TABLE-2: `done` counts messages whose work is finished, in order. A value that is missing once everything sent
 //! before the read is done will never come, so no reader waits for ever.
 //! TABLE-3: an error is raised once. Whoever reads a poisoned value has seen its failure, so writes that were skipped for

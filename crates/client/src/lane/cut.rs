@@ -2,7 +2,7 @@
 
 use gt_ir::{TensorId, Window};
 
-use super::{Lane, REGISTRY, UPLOAD_CUT_BYTES, lane_of, mine};
+use super::{HAND_OVER_BYTES, Lane, REGISTRY, UPLOAD_CUT_BYTES, lane_of, mine};
 use crate::error::Result;
 use crate::session::{self, Cuts, Session, blocking, interrupted, wait_error};
 use crate::value::Value;
@@ -51,6 +51,28 @@ pub(crate) fn boundary() -> Result<()> {
 /// Cuts the calling thread's window.
 pub fn cut() -> Result<()> {
     mine().cut(Cut::Stream)
+}
+
+/// Uploads values that somebody else has made, a batch for example. Large ones are sent at once where nothing was recorded before
+/// them: then they need no plan, which would be another for every shape, and their memory comes back as soon as they are dropped.
+///
+/// # Errors
+/// When a wait for credits was interrupted, or what was waited for failed.
+pub fn hand_over<T>(upload: impl FnOnce() -> T) -> Result<T> {
+    let lane = mine();
+    lane.pending.lock().handing = true;
+    let uploaded = upload();
+    let mut pending = lane.pending.lock();
+    pending.handing = false;
+    let only_them = pending.window.uploads.len() == pending.window.instrs.len();
+    let (large, any) = (pending.upload_bytes >= HAND_OVER_BYTES, !pending.window.instrs.is_empty());
+    drop(pending);
+    match session::running() {
+        _ if only_them && large => lane.cut_unless_joined()?,
+        Some(session) if any => session.link.wake(),
+        _ => {}
+    }
+    Ok(uploaded)
 }
 
 /// Cuts for a read of `value`: the next windows are small again, so that the device starts early.

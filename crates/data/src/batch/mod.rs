@@ -11,7 +11,7 @@ use gt_ir::{Bytes, DType};
 
 pub use buffers::Buffers;
 pub use gather::{Picked, gather};
-pub(crate) use number::{Cast, cast, number_bytes};
+pub(crate) use number::{BEYOND_BYTES, Convert, cast, number_bytes};
 pub use spec::{BatchSpec, Collate, Outliers, Output, Step};
 
 /// An entry of a batch.

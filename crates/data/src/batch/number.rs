@@ -163,6 +163,45 @@ pub(crate) fn cast(from: Elem, to: DType) -> Cast {
     }
 }
 
+/// Numbers that are copied or cast at a time.
+const AT_ONCE: usize = 32;
+/// The most that [`Convert::write`] may read or write too much.
+pub(crate) const BEYOND_BYTES: usize = AT_ONCE * 8;
+
+/// Writes runs of numbers of one type as another.
+#[derive(Clone, Copy)]
+pub(crate) struct Convert {
+    from_bytes: usize,
+    to_bytes: usize,
+    cast: Cast,
+    /// Whether numbers stay as they are.
+    same: bool,
+}
+
+impl Convert {
+    /// From numbers of one type to another, which is the same or a dtype's.
+    pub(crate) fn new(from: Elem, to: Elem) -> Convert {
+        let cast = if from == to { copy } else { cast(from, to.dtype()) };
+        Convert { from_bytes: from.size(), to_bytes: to.size(), cast, same: from == to }
+    }
+
+    /// Writes numbers from the beginning of `from` to the beginning of `to`, several at a time: how many there are is another
+    /// number each time, which the processor would have to guess. So what lies behind them may be written over, up to
+    /// [`BEYOND_BYTES`]; where nothing lies there, they are written exactly.
+    #[inline(always)]
+    pub(crate) fn write(&self, from: &[u8], numbers: usize, to: &mut [u8]) {
+        let whole = numbers.next_multiple_of(AT_ONCE);
+        match (from.get(..whole * self.from_bytes), to.get_mut(..whole * self.to_bytes)) {
+            (Some(from), Some(to)) if self.same => {
+                let groups = from.as_chunks::<AT_ONCE>().0.iter().zip(to.as_chunks_mut::<AT_ONCE>().0);
+                groups.for_each(|(from, to)| *to = *from);
+            }
+            (Some(from), Some(to)) => (self.cast)(from, to),
+            _ => (self.cast)(&from[..numbers * self.from_bytes], &mut to[..numbers * self.to_bytes]),
+        }
+    }
+}
+
 /// A number as it is stored, in the first bytes.
 pub(crate) fn number_bytes(elem: Elem, value: f64) -> [u8; 8] {
     let mut out = [0; 8];
@@ -212,6 +251,25 @@ mod tests {
             let mut out = [0; 4];
             cast(from, DType::F32)(&number_bytes(from, -3.0)[..from.size()], &mut out);
             assert_eq!(f32::from_le_bytes(out), -3.0, "{from:?}");
+        }
+    }
+
+    #[test]
+    fn runs_of_any_length_are_whole_whatever_is_behind_them() {
+        for (from, to) in [(Elem::I16, Elem::F32), (Elem::I16, Elem::I16), (Elem::F64, Elem::BF16)] {
+            let convert = Convert::new(from, to);
+            let stored: Vec<u8> = (0..100).flat_map(|i| number_bytes(from, i as f64)[..from.size()].to_vec()).collect();
+            let expected: Vec<u8> = (0..100).flat_map(|i| number_bytes(to, i as f64)[..to.size()].to_vec()).collect();
+            for numbers in [0, 1, 31, 32, 33, 64, 99, 100] {
+                for more in [0, 1, BEYOND_BYTES] {
+                    let len = numbers * to.size();
+                    let mut out = vec![0xAA; len + more];
+                    convert.write(&stored[..], numbers, &mut out);
+                    assert_eq!(out[..len], expected[..len], "{numbers} numbers of {from:?}, {more} bytes behind them");
+                    convert.write(&stored[..numbers * from.size()], numbers, &mut out[..len]);
+                    assert_eq!(out[..len], expected[..len], "{numbers} numbers of {from:?}, with nothing behind them");
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use gt_ir::{DType, HostBuffer};
 
 use super::lengths::Kept;
-use super::{Buffers, Entry, Output, Picked, Step, cast, number_bytes};
+use super::{Buffers, Convert, Entry, Output, Picked, Step, number_bytes};
 use crate::ask::ask_for_bytes;
 use crate::field::{Elem, Field};
 use crate::record::{Located, RecordPart};
@@ -89,7 +89,7 @@ impl<'a> Pen<'a> {
     pub(super) fn write<'b>(&mut self, rest: &'b mut [u8], range: Range<usize>, kept: &[Kept]) -> &'b mut [u8] {
         match self.stored {
             Stored::Columns(samples, field) => {
-                let stored = |i: usize| samples[i].block.columns[field].sample(samples[i].row);
+                let stored = |i: usize| samples[i].block.columns[field].sample_onward(samples[i].row);
                 let soon = |i: usize| {
                     let (now, soon) = (samples[i], samples.get(i + AHEAD)?);
                     // What is read in the order it lies in, the processor asks for by itself.
@@ -100,7 +100,7 @@ impl<'a> Pen<'a> {
                 self.write_rows(rest, range, kept, stored, soon)
             }
             Stored::Records(records, part, item_bytes) => {
-                let stored = |i: usize| records[i].part(part, item_bytes);
+                let stored = |i: usize| records[i].part_onward(part, item_bytes);
                 self.write_rows(rest, range, kept, stored, |i| Some(records.get(i + AHEAD)?.part(part, item_bytes)))
             }
         }
@@ -144,11 +144,11 @@ fn one_each<'a, 'b>(
     stored: impl Fn(usize) -> &'a [u8],
     ask: impl Fn(usize),
 ) -> &'b mut [u8] {
+    let numbers = item_bytes / writer.to_bytes;
     for i in range {
         ask(i);
-        let (row, after) = rest.split_at_mut(item_bytes);
-        writer.write(stored(i), row);
-        rest = after;
+        writer.write(stored(i), numbers, rest);
+        rest = &mut rest[item_bytes..];
     }
     rest
 }
@@ -167,23 +167,25 @@ fn many_each<'a, 'b>(
     ask: impl Fn(usize),
 ) -> &'b mut [u8] {
     let zeros = pad.iter().all(|&b| b == 0);
-    let width = item_bytes / pad.len() * writer.from_size;
+    let width = item_bytes / pad.len();
+    let stored_bytes = width * writer.from_bytes;
     let mut picked = Vec::new();
     for i in range {
         ask(i);
         let sample = stored(i);
         let (first, len) = (kept.runs[i].0 as usize, kept.runs[i].1 as usize);
-        let (row, after) = rest.split_at_mut(len * item_bytes);
         let thinned = if kept.thinned.is_empty() { None } else { kept.thinned.get(&i) };
         match thinned {
-            None => writer.write(&sample[first * width..(first + len) * width], row),
+            None => writer.write(&sample[first * stored_bytes..], len * width, rest),
             Some(chosen) => {
                 picked.clear();
-                chosen.iter().for_each(|&k| picked.extend_from_slice(&sample[k as usize * width..][..width]));
-                writer.write(&picked, row);
+                chosen
+                    .iter()
+                    .for_each(|&k| picked.extend_from_slice(&sample[k as usize * stored_bytes..][..stored_bytes]));
+                writer.write(&picked, len * width, rest);
             }
         }
-        rest = after;
+        rest = &mut rest[len * item_bytes..];
         if let Some(extent) = extent {
             let (padding, after) = rest.split_at_mut((extent - len) * item_bytes);
             match zeros {
@@ -198,37 +200,44 @@ fn many_each<'a, 'b>(
 
 /// Writes runs of stored numbers as elements.
 struct Writer {
-    cast: super::Cast,
+    convert: Convert,
     steps: Vec<Step>,
-    to_wide: super::Cast,
-    from_wide: super::Cast,
-    from_size: usize,
+    to_wide: Convert,
+    from_wide: Convert,
+    from_bytes: usize,
+    to_bytes: usize,
     scratch: Vec<u8>,
 }
 
 impl Writer {
     fn new(output: &Output, elem: Elem) -> Writer {
         Writer {
-            cast: cast(elem, output.dtype),
+            convert: Convert::new(elem, Elem::of(output.dtype)),
             steps: output.steps.clone(),
-            to_wide: cast(elem, DType::F64),
-            from_wide: cast(Elem::F64, output.dtype),
-            from_size: elem.size(),
+            to_wide: Convert::new(elem, Elem::F64),
+            from_wide: Convert::new(Elem::F64, Elem::of(output.dtype)),
+            from_bytes: elem.size(),
+            to_bytes: output.dtype.size(),
             scratch: Vec::new(),
         }
     }
 
-    #[inline]
-    fn write(&mut self, from: &[u8], to: &mut [u8]) {
-        if self.steps.is_empty() {
-            return (self.cast)(from, to);
+    /// Writes numbers from the beginning of `from`; what lies behind them in `to` may change, and is written later (SHEET-1).
+    #[inline(always)]
+    fn write(&mut self, from: &[u8], numbers: usize, to: &mut [u8]) {
+        match self.steps.is_empty() {
+            true => self.convert.write(from, numbers, to),
+            false => self.compute(from, numbers, to),
         }
-        self.scratch.resize(from.len() / self.from_size * 8, 0);
-        (self.to_wide)(from, &mut self.scratch);
+    }
+
+    fn compute(&mut self, from: &[u8], numbers: usize, to: &mut [u8]) {
+        self.scratch.resize(numbers * 8, 0);
+        self.to_wide.write(from, numbers, &mut self.scratch);
         for number in self.scratch.as_chunks_mut::<8>().0 {
             let x = self.steps.iter().fold(f64::from_le_bytes(*number), |x, step| step.apply(x));
             *number = x.to_le_bytes();
         }
-        (self.from_wide)(&self.scratch, to);
+        self.from_wide.write(&self.scratch, numbers, to);
     }
 }

@@ -10,19 +10,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::pages::Pages;
-use crate::batch::{Cast, cast};
+use crate::batch::{BEYOND_BYTES, Convert};
 use crate::block::{Block, Column};
 use crate::field::{Field, Kind};
-use crate::record::{Record, RecordLayout, RecordPart, Records};
+use crate::record::{RecordLayout, RecordPart, Records};
 
 /// Larger items, and larger samples, are read at once from wherever they are: to move them gains nothing.
 const MAX_FIXED_BYTES: usize = 64;
 const MAX_MEAN_BYTES: usize = 4096;
-/// Numbers that are copied or cast at a time.
-const STEP_NUMBERS: usize = 32;
-/// What a step may write too much.
-const STEP_BYTES: usize = STEP_NUMBERS * 8;
-
 /// Lays out the blocks of a run.
 #[derive(Debug, Default)]
 pub(super) struct RecordMaker {
@@ -34,38 +29,13 @@ pub(super) struct RecordMaker {
 /// A column that goes into records.
 struct Source<'a> {
     values: &'a [u8],
-    /// Numbers in an item.
+    /// Numbers in an item, and the bytes of an item as it is stored and as it is held.
     width: usize,
-    /// Bytes of a number, as it is stored and as it is held.
     from_bytes: usize,
     to_bytes: usize,
     /// Whether it has one item for each sample.
     one: bool,
-    /// None where numbers are held as they are stored.
-    cast: Option<Cast>,
-}
-
-impl Source<'_> {
-    /// Writes items at the beginning of `out`; how many bytes that are.
-    ///
-    /// Numbers are written in whole steps, as the processor does not know before how many there are. What that writes too
-    /// much, the next ones write over.
-    #[inline(always)]
-    fn write(&self, first: usize, items: usize, out: &mut [u8]) -> usize {
-        let (start, numbers) = (first * self.width * self.from_bytes, items * self.width);
-        let (len, whole) = (numbers * self.to_bytes, numbers.next_multiple_of(STEP_NUMBERS));
-        let steps = (self.values.get(start..start + whole * self.from_bytes), out.get_mut(..whole * self.to_bytes));
-        match (self.cast, steps) {
-            (None, (Some(from), Some(to))) => {
-                let steps = from.as_chunks::<STEP_NUMBERS>().0.iter().zip(to.as_chunks_mut::<STEP_NUMBERS>().0);
-                steps.for_each(|(from, to)| *to = *from);
-            }
-            (Some(cast), (Some(from), Some(to))) => cast(from, to),
-            (None, _) => out[..len].copy_from_slice(&self.values[start..start + len]),
-            (Some(cast), _) => cast(&self.values[start..start + numbers * self.from_bytes], &mut out[..len]),
-        }
-        len
-    }
+    convert: Convert,
 }
 
 impl RecordMaker {
@@ -77,39 +47,44 @@ impl RecordMaker {
     pub(super) fn lay_out(&self, block: &Block, from: &[Field], to: &[Field]) -> Option<Block> {
         let lead = to.iter().position(|f| f.kind == Kind::Ragged).map(|n| &block.columns[n]);
         let layout = self.layout(block, to, lead)?;
-        let mut table = Vec::with_capacity(block.samples);
+        let mut starts = Vec::with_capacity(block.samples + 1);
         let mut end = 0u32;
         for row in 0..block.samples as u32 {
             let items = u32::try_from(lead.map_or(0, |lead| lead.len(row))).ok()?;
-            table.push(Record { start_bytes: end, items });
+            starts.push(end);
             end = layout.len_bytes(items)?.checked_add(end)?;
         }
+        starts.push(end);
         if end as usize > block.samples * MAX_MEAN_BYTES {
             return None;
         }
-        let mut memory = self.pages.take(end as usize + STEP_BYTES)?;
-        let out = memory.bytes_mut();
+        let mut memory = self.pages.take(end as usize + BEYOND_BYTES)?;
         // What is the same for every row is found out once: a block has some thousand of them.
         let columns = layout.columns();
         let item_bytes = |number: usize| to[number].width() * to[number].elem.size();
-        let source = |&(number, part): &(usize, RecordPart)| Source {
-            values: block.columns[number].values().as_slice(),
-            width: to[number].width(),
-            from_bytes: from[number].elem.size(),
-            to_bytes: to[number].elem.size(),
-            one: matches!(part, RecordPart::One(_)),
-            cast: (from[number].elem != to[number].elem).then(|| cast(from[number].elem, to[number].elem.dtype())),
+        let source = |&(number, part): &(usize, RecordPart)| {
+            let (width, from, to) = (to[number].width(), from[number].elem, to[number].elem);
+            Source {
+                values: block.columns[number].values().as_slice(),
+                width,
+                from_bytes: width * from.size(),
+                to_bytes: width * to.size(),
+                one: matches!(part, RecordPart::One(_)),
+                convert: Convert::new(from, to),
+            }
         };
         let sources: Vec<Source<'_>> = columns.iter().map(source).collect();
-        let mut at = 0;
-        for (row, record) in table.iter().enumerate() {
-            let first = lead.map_or(0, |lead| lead.first_item(row as u32));
+        let mut out = memory.bytes_mut();
+        for row in 0..block.samples {
+            let (first, len) = lead.map_or((0, 0), |lead| (lead.first_item(row as u32), lead.len(row as u32)));
             for source in &sources {
-                let (first, items) = if source.one { (row, 1) } else { (first, record.items as usize) };
-                at += source.write(first, items, &mut out[at..]);
+                let (first, items) = if source.one { (row, 1) } else { (first, len) };
+                // What is written too much, the next ones write over.
+                source.convert.write(&source.values[first * source.from_bytes..], items * source.width, out);
+                out = &mut out[items * source.to_bytes..];
             }
         }
-        let (values, records) = (memory.freeze(), Arc::new(Records { table, layout }));
+        let (values, records) = (memory.freeze(), Arc::new(Records::new(starts, layout)));
         let mut held = block.columns.clone();
         for (number, part) in columns {
             held[number] = Column::of_records(values.clone(), records.clone(), part, item_bytes(number));
@@ -184,7 +159,7 @@ mod tests {
                 let mut expected = sample.to_vec();
                 if from.elem != to.elem {
                     expected = vec![0; sample.len() / from.elem.size() * to.elem.size()];
-                    cast(from.elem, to.elem.dtype())(sample, &mut expected);
+                    crate::batch::cast(from.elem, to.elem.dtype())(sample, &mut expected);
                 }
                 assert_eq!(laid_out.columns[number].sample(row), expected, "column {number}, sample {row}");
             }

@@ -186,11 +186,10 @@ impl Hosted {
                 }
                 steps.executed.gave(stream, instrs, payload_bytes);
             }
+            Step::Repeat(repeat) if self.handle.is_full() => return Err(Step::Repeat(repeat)),
             Step::Repeat(repeat) => {
                 let (instrs, payload_bytes) = (repeat.instrs() as u64, repeat.payload_bytes() as u64);
-                if let Err(back) = self.handle.try_repeat(repeat) {
-                    return Err(back.map_or(Step::Nothing, Step::Repeat));
-                }
+                self.handle.repeat(repeat);
                 steps.executed.gave(stream, instrs, payload_bytes);
             }
             Step::Trim => {
