@@ -180,7 +180,7 @@ def arrow_iterable(folder: Path) -> dict:
     return {**found, "rss_bytes": [rss() - before], "design_effect": 1 - 0.01 + 0.01 * (1 + (BATCH - 1) / 64)}
 
 
-def alternately(folder: Path, rounds: int = 5) -> dict:
+def alternately(folder: Path, rounds: int = 11) -> dict:
     """Epochs with and without shuffling, and with 0, 1 and 2 threads, in turns."""
     import gt
 

@@ -179,9 +179,8 @@ fn many_each<'a, 'b>(
             None => writer.write(&sample[first * stored_bytes..], len * width, rest),
             Some(chosen) => {
                 picked.clear();
-                chosen
-                    .iter()
-                    .for_each(|&k| picked.extend_from_slice(&sample[k as usize * stored_bytes..][..stored_bytes]));
+                let item = |&k: &u32| &sample[k as usize * stored_bytes..][..stored_bytes];
+                chosen.iter().for_each(|k| picked.extend_from_slice(item(k)));
                 writer.write(&picked, len * width, rest);
             }
         }
@@ -201,40 +200,52 @@ fn many_each<'a, 'b>(
 /// Writes runs of stored numbers as elements.
 struct Writer {
     convert: Convert,
+    from_bytes: usize,
+    to_bytes: usize,
+    /// What is computed on the way, if something is.
+    compute: Option<Box<Compute>>,
+}
+
+/// Steps that numbers go through.
+struct Compute {
     steps: Vec<Step>,
     to_wide: Convert,
     from_wide: Convert,
-    from_bytes: usize,
-    to_bytes: usize,
     scratch: Vec<u8>,
 }
 
 impl Writer {
-    fn new(output: &Output, elem: Elem) -> Writer {
-        Writer {
-            convert: Convert::new(elem, Elem::of(output.dtype)),
+    fn new(output: &Output, from: Elem) -> Writer {
+        let to = Elem::of(output.dtype);
+        let compute = || Compute {
             steps: output.steps.clone(),
-            to_wide: Convert::new(elem, Elem::F64),
-            from_wide: Convert::new(Elem::F64, Elem::of(output.dtype)),
-            from_bytes: elem.size(),
-            to_bytes: output.dtype.size(),
+            to_wide: Convert::new(from, Elem::F64),
+            from_wide: Convert::new(Elem::F64, to),
             scratch: Vec::new(),
+        };
+        Writer {
+            convert: Convert::new(from, to),
+            from_bytes: from.size(),
+            to_bytes: to.size(),
+            compute: (!output.steps.is_empty()).then(|| Box::new(compute())),
         }
     }
 
     /// Writes numbers from the beginning of `from`; what lies behind them in `to` may change, and is written later (SHEET-1).
     #[inline(always)]
     fn write(&mut self, from: &[u8], numbers: usize, to: &mut [u8]) {
-        match self.steps.is_empty() {
-            true => self.convert.write(from, numbers, to),
-            false => self.compute(from, numbers, to),
+        match &mut self.compute {
+            None => self.convert.write(from, numbers, to),
+            Some(compute) => compute.write(from, numbers, to),
         }
     }
+}
 
-    fn compute(&mut self, from: &[u8], numbers: usize, to: &mut [u8]) {
-        self.scratch.resize(numbers * 8, 0);
+impl Compute {
+    fn write(&mut self, from: &[u8], numbers: usize, to: &mut [u8]) {
+        self.scratch.resize(numbers * size_of::<f64>(), 0);
         self.to_wide.write(from, numbers, &mut self.scratch);
-        for number in self.scratch.as_chunks_mut::<8>().0 {
+        for number in self.scratch.as_chunks_mut().0 {
             let x = self.steps.iter().fold(f64::from_le_bytes(*number), |x, step| step.apply(x));
             *number = x.to_le_bytes();
         }
