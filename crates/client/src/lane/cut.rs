@@ -59,18 +59,30 @@ pub fn cut() -> Result<()> {
 /// # Errors
 /// When a wait for credits was interrupted, or what was waited for failed.
 pub fn hand_over<T>(upload: impl FnOnce() -> T) -> Result<T> {
+    /// However it ends.
+    struct Handing(&'static Lane);
+
+    impl Drop for Handing {
+        fn drop(&mut self) {
+            self.0.pending.lock().handing = false;
+        }
+    }
+
     let lane = mine();
     lane.pending.lock().handing = true;
+    let handing = Handing(lane);
     let uploaded = upload();
-    let mut pending = lane.pending.lock();
-    pending.handing = false;
+    drop(handing);
+    let pending = lane.pending.lock();
     let only_them = pending.window.uploads.len() == pending.window.instrs.len();
-    let (large, any) = (pending.upload_bytes >= HAND_OVER_BYTES, !pending.window.instrs.is_empty());
+    let large = pending.upload_bytes >= HAND_OVER_BYTES;
     drop(pending);
-    match session::running() {
-        _ if only_them && large => lane.cut_unless_joined()?,
-        Some(session) if any => session.link.wake(),
-        _ => {}
+    if only_them && large {
+        lane.cut_unless_joined()?;
+    }
+    let is_sent = lane.pending.lock().window.instrs.is_empty();
+    if let (false, Some(session)) = (is_sent, session::running()) {
+        session.link.wake();
     }
     Ok(uploaded)
 }

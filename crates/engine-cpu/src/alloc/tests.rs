@@ -106,3 +106,19 @@ fn a_refusal_by_the_allocator_leaves_the_quota_as_it_was() {
     assert!(allocator.allocate(8192).is_err());
     assert_eq!(quota.memory().live_bytes, 0);
 }
+
+#[test]
+fn what_came_back_last_is_lent_first() {
+    let allocator = Allocator::new(1 << 24);
+    let places: Vec<*mut u8> = {
+        // Each of a class of its own, and none more than half as large again as the first.
+        let lent: Vec<Storage> = [100_000, 120_000, 140_000].map(|len| allocator.lend(len).unwrap()).into();
+        lent.iter().map(Storage::ptr).collect()
+    };
+    let again: Vec<Storage> = (0..3).map(|_| allocator.lend(100_000).unwrap()).collect();
+    // They were dropped in order.
+    assert_eq!(again.iter().rev().map(Storage::ptr).collect::<Vec<_>>(), places);
+    drop(again);
+    let small = allocator.lend(10_000).unwrap();
+    assert!(!places.contains(&small.ptr()), "too large a block");
+}
