@@ -121,7 +121,8 @@ pub fn cut_idle() -> bool {
         if pending.window.instrs.is_empty() {
             continue;
         }
-        if pending.seen_by_idle != pending.recorded {
+        // What is being handed over is sent whole, in a moment.
+        if pending.handing || pending.seen_by_idle != pending.recorded {
             pending.seen_by_idle = pending.recorded;
             more = true;
             continue;
