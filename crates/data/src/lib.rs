@@ -51,6 +51,7 @@ mod parquet;
 mod record;
 mod report;
 mod run;
+mod samples;
 mod shuffle_files;
 mod source;
 mod tar_shards;
@@ -73,6 +74,7 @@ pub use parquet::{EventSource, EventTable, NullValue, ParquetOptions, ParquetSou
 pub use record::{RecordLayout, RecordPart, Records};
 pub use report::{Mixing, ReportSpec, ShuffleReport, shuffle_report};
 pub use run::{Cut, MemoryAccount, PoolMemory, Position, RowPart, Run, RunSpec, Stats, most_parts};
+pub use samples::{KeptBlocks, Value, sample};
 pub use shuffle_files::{ShuffleFiles, shuffle_files};
 pub use source::{BlockInfo, LoadTimes, Source};
 pub use tar_shards::TarSource;

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gt_data::{EventTable, Format, Kind, ParquetOptions, RangeEnd, Source, SourceSpec, interruptible};
+use gt_data::{
+    Block, Elem, EventTable, Format, KeptBlocks, Kind, LoadTimes, ParquetOptions, RangeEnd, Source, SourceSpec, Value,
+    interruptible, sample,
+};
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyList, PyTuple};
 
-use crate::loader::{interrupted, raised};
+use crate::loader::{interrupted, raised, string};
 
 /// A data set.
 #[pyclass(frozen, name = "_DataSource", module = "gt._core")]
@@ -16,6 +22,8 @@ pub struct PySource {
     pub(crate) spec: SourceSpec,
     /// What tells it from others of this process, those of the same files too.
     pub(crate) number: u64,
+    /// Blocks of which samples were asked for. Only held by who holds the interpreter's lock, so that a forked child finds it free.
+    kept: Mutex<KeptBlocks>,
 }
 
 /// Where a table says samples are.
@@ -67,11 +75,24 @@ impl PySource {
     fn open(py: Python<'_>, spec: SourceSpec) -> PyResult<Self> {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let source = py.detach(|| interruptible(interrupted, || spec.open())).map_err(raised)?;
-        Ok(PySource { source, spec, number: OPENED.fetch_add(1, Ordering::Relaxed) })
+        let (number, kept) = (OPENED.fetch_add(1, Ordering::Relaxed), Mutex::new(KeptBlocks::new(&*source)));
+        Ok(PySource { source, spec, number, kept })
     }
-}
 
-impl PySource {
+    /// The block of a sample and its number there; decoded blocks are kept, as far as they fit the budget.
+    fn block_of(&self, py: Python<'_>, sample: u64, budget_bytes: u64) -> PyResult<(Arc<Block>, u32)> {
+        let Some((number, row)) = self.kept.lock().place(sample) else {
+            return Err(PyIndexError::new_err(format!("there is no sample {sample}")));
+        };
+        if let Some(block) = self.kept.lock().get(number) {
+            return Ok((block, row));
+        }
+        let load = || self.source.load(number, &mut LoadTimes::default());
+        let block = Arc::new(py.detach(|| interruptible(interrupted, load)).map_err(raised)?);
+        self.kept.lock().keep(number, block.clone(), budget_bytes);
+        Ok((block, row))
+    }
+
     /// Whether its files are not what they were when it was opened.
     pub(crate) fn has_changed(&self) -> bool {
         self.spec.open().map_or(true, |now| now.fingerprint() != self.source.fingerprint())
@@ -158,6 +179,47 @@ impl PySource {
 
     fn fingerprint(&self) -> u64 {
         self.source.fingerprint()
+    }
+
+    /// Samples by their numbers, in the order in which they are stored: for each the values of all columns. Numbers are
+    /// dtype, shape and bytes.
+    fn samples<'py>(&self, py: Python<'py>, numbers: Vec<u64>, budget_bytes: u64) -> PyResult<Vec<Bound<'py, PyList>>> {
+        let sampled = |number| {
+            let (block, row) = self.block_of(py, number, budget_bytes)?;
+            let values = PyList::empty(py);
+            for value in sample(self.source.fields(), &block, row) {
+                match value {
+                    Value::Numbers { dtype, shape, bytes } => {
+                        values.append((
+                            Elem::of(dtype).name(),
+                            PyTuple::new(py, shape)?,
+                            PyByteArray::new(py, &bytes),
+                        ))?;
+                    }
+                    Value::Text { utf8, bytes } => values.append(string(py, utf8, &bytes))?,
+                }
+            }
+            Ok(values)
+        };
+        numbers.into_iter().map(sampled).collect()
+    }
+
+    /// What opens the same files again, and what they were.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String, u64))> {
+        let spec = serde_json::to_string(&self.spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let again = py.get_type::<PySource>().getattr("again")?;
+        Ok((again, (spec, self.source.fingerprint())))
+    }
+
+    /// The source that a description opens, whose files have to be what they were.
+    #[staticmethod]
+    fn again(py: Python<'_>, description: &str, fingerprint: u64) -> PyResult<Self> {
+        let spec = serde_json::from_str(description).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let found = PySource::open(py, spec)?;
+        match found.source.fingerprint() == fingerprint {
+            true => Ok(found),
+            false => Err(PyValueError::new_err("the files of this data set have changed since it was pickled")),
+        }
     }
 
     /// Files left out while opening, with the reason.

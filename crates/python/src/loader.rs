@@ -284,14 +284,15 @@ fn tensors<'py>(py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyDict>> {
 
 /// A column of text.
 pub(crate) fn strings(py: Python<'_>, utf8: bool, rows: Vec<Vec<u8>>) -> PyResult<Bound<'_, PyList>> {
-    let list = PyList::empty(py);
-    for row in rows {
-        match utf8 {
-            true => list.append(PyString::new(py, &String::from_utf8_lossy(&row)))?,
-            false => list.append(PyBytes::new(py, &row))?,
-        }
+    PyList::new(py, rows.iter().map(|row| string(py, utf8, row)))
+}
+
+/// One sample's text, or its bytes.
+pub(crate) fn string<'py>(py: Python<'py>, utf8: bool, bytes: &[u8]) -> Bound<'py, PyAny> {
+    match utf8 {
+        true => PyString::new(py, &String::from_utf8_lossy(bytes)).into_any(),
+        false => PyBytes::new(py, bytes).into_any(),
     }
-    Ok(list)
 }
 
 #[pymethods]

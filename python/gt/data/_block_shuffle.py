@@ -32,7 +32,8 @@ class BlockShuffleSampler(Sampler[int]):
     whose parts are the blocks; or `lengths=[…]`, the number of samples of each block. Works in `torch.utils.data.DataLoader`
     too: nothing but NumPy is used.
 
-    `drop_last`: a batch size; indices that would not fill a last batch of that size are left out.
+    `drop_last`: a batch size; indices that would not fill a last batch of that size are left out. A sampler knows no batches: a
+    plain `True` leaves that to the loader's `drop_last`.
 
     >>> sampler = gt.data.BlockShuffleSampler(lengths=[3, 2, 4], pool=2, seed=0)
     >>> first, second = list(sampler), list(sampler)
@@ -54,12 +55,12 @@ class BlockShuffleSampler(Sampler[int]):
     ) -> None:
         import numpy as np
 
-        drop_last = None if drop_last is False else drop_last
+        drop_last = None if isinstance(drop_last, bool) else drop_last
         if (source is None) == (lengths is None):
             raise ValueError("give either a dataset or lengths=[…]")
         if not isinstance(pool, int) or isinstance(pool, bool) or pool <= 0:
             raise ValueError(f"pool should be a positive number of blocks, but got pool={pool}")
-        if drop_last is not None and (not isinstance(drop_last, int) or isinstance(drop_last, bool) or drop_last <= 0):
+        if drop_last is not None and (not isinstance(drop_last, int) or drop_last <= 0):
             raise ValueError(f"drop_last should be a batch size, but got drop_last={drop_last}")
         self.lengths = np.asarray(_block_lengths(source) if lengths is None else lengths, dtype=np.int64)
         if self.lengths.ndim != 1 or (self.lengths < 0).any():

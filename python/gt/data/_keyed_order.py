@@ -97,3 +97,16 @@ def draw_seed(generator: Any = None) -> int:
     else:
         raise TypeError(f"generator should be a gt.Generator or a seed, but got generator={generator!r}")
     return key_of(seed, ordinal) >> 1
+
+
+def initial_seed(generator: Any = None) -> int:
+    """The seed that a generator began with, or that of `gt.manual_seed` (None), or the seed itself (an int): drawing does not
+    change it.
+
+    >>> from gt.data._keyed_order import initial_seed
+    >>> initial_seed(7), initial_seed(gt.Generator().manual_seed(7))
+    (7, 7)
+    """
+    if isinstance(generator, int):
+        return generator % 2**64
+    return (_core.initial_seed() if generator is None else int(generator.initial_seed())) % 2**64

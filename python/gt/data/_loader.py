@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import gt
 from gt import _core
+from gt.data._keyed_order import initial_seed
 from gt.data._memory import memory_bytes, pool_that_fits
 from gt.data._report import DryRun, Mixing, ShuffleReport
 from gt.data._sources import CachedDataset, FileDataset
@@ -22,12 +24,20 @@ _STATE_VERSION = 1
 _SAME = ("fingerprint", "group")
 
 
+_PYTHON_LOADER = tuple(inspect.signature(_PythonLoader).parameters)
+_POSITIONAL = _PYTHON_LOADER[1:]
+# What only means something where Python makes the samples.
+_MADE_BY_PYTHON = ("collate_fn", "sampler", "batch_sampler", "worker_init_fn", "multiprocessing_context")
+
+
 class DataLoader(_PythonLoader):
     """Batches of a data set, with PyTorch's names and meanings.
 
     Over a `Dataset` or anything else with `__getitem__` and `__len__`, or an `IterableDataset`, it is PyTorch's loader: Python
     makes the samples, `num_workers` are processes. Over the data sets of `gt.data` that lie in files it is a `FileLoader`, whose
-    threads read, shuffle and gather without Python; see there for what else it takes.
+    threads read, shuffle and gather without Python; see there for what else it takes. Where Python is asked for all the same, by
+    `collate_fn`, `sampler`, `batch_sampler`, `worker_init_fn`, `multiprocessing_context` or `batch_size=None`, it is PyTorch's loader
+    over files too; then `shuffle=True` is the order of a `BlockShuffleSampler`.
 
     >>> dl = gt.data.DataLoader(gt.data.TensorDataset(gt.arange(6)), batch_size=3)
     >>> [x.tolist() for (x,) in dl]
@@ -35,8 +45,16 @@ class DataLoader(_PythonLoader):
     """
 
     def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> DataLoader:
-        if cls is DataLoader and isinstance(dataset, FileDataset):
+        if cls is not DataLoader or not isinstance(dataset, FileDataset):
+            return object.__new__(cls)
+        given = {**dict(zip(_POSITIONAL, args)), **kwargs}
+        wanted = next((name for name in _MADE_BY_PYTHON if given.get(name) is not None), None)
+        if wanted is None and (given.get("batch_size", 1) is not None or given.get("max_tokens") is not None):
             return object.__new__(FileLoader)
+        for name in given:
+            if name not in _PYTHON_LOADER:
+                by_python = f"{wanted}=" if wanted else "batch_size=None"
+                raise TypeError(f"{name}= is for batches that GT's threads make; with {by_python} Python makes them")
         return object.__new__(cls)
 
 
@@ -123,17 +141,9 @@ class FileLoader(DataLoader):
         sample_ids: bool = False,
         on_error: str | None = None,
     ) -> None:
-        for name, value in (
-            ("sampler", sampler),
-            ("batch_sampler", batch_sampler),
-            ("collate_fn", collate_fn),
-            ("worker_init_fn", worker_init_fn),
-            ("multiprocessing_context", multiprocessing_context),
-        ):
-            if value is not None:
-                raise ValueError(
-                    f"{name} is for Python datasets; {type(dataset).__name__} is read by threads: see shuffle_pool=, collate= and transforms="
-                )
+        python = (sampler, batch_sampler, collate_fn, worker_init_fn, multiprocessing_context)
+        if any(value is not None for value in python):
+            raise ValueError(f"{', '.join(_MADE_BY_PYTHON)} are for samples that Python makes: see gt.data.DataLoader")
         for name, value, known in (
             ("collate", collate, ("padded", "packed")),
             ("outliers", outliers, ("truncate", "subsample", "split")),
@@ -184,7 +194,7 @@ class FileLoader(DataLoader):
         }
         kind, pool = self._shuffle(shuffle_pool)
         self._arguments: dict[str, Any] = {
-            "seed": _seed(generator),
+            "seed": initial_seed(generator),
             "shuffle": kind,
             "pool": pool,
             "lanes": lanes,
@@ -411,14 +421,6 @@ def _added(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     if not a or not b:
         return dict(a or b)
     return {name: max(a[name], b[name]) if name == "peak_bytes" else a[name] + b[name] for name in a}
-
-
-def _seed(generator: int | gt.Generator | None) -> int:
-    if generator is None:
-        return gt.initial_seed() % 2**64
-    if isinstance(generator, int):
-        return generator % 2**64
-    return generator.initial_seed() % 2**64
 
 
 def _outputs(

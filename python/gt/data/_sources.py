@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gt import _core
+from gt.data._dataset import Dataset
+from gt.data._memory import memory_bytes
 
 __all__ = [
     "ArrowDataset",
@@ -59,10 +62,15 @@ def _read_arguments(
     }
 
 
-class FileDataset:
+class FileDataset(Dataset[dict[str, Any]]):
     """A data set in files: samples in blocks, which are read as a whole.
 
     What every such data set has; `gt.data.DataLoader` reads it with threads of its own.
+
+    `ds[i]` is a sample by itself: a dict of NumPy arrays and numbers, and of text. Samples are numbered as they are stored, as a
+    loader without shuffling gives them. So code that was written for datasets of items (`Subset`, `random_split`, a `collate_fn`,
+    a `sampler`, PyTorch's loader) works on files too. A block is decoded for the first sample that is asked of it, and kept while
+    `memory_budget` allows; a `BlockShuffleSampler` asks for samples so that each block is decoded once.
 
     >>> import pathlib, tempfile
     >>> import numpy as np
@@ -71,7 +79,12 @@ class FileDataset:
     >>> data = gt.data.NpyDataset({"x": path})
     >>> isinstance(data, gt.data.FileDataset), len(data), data.columns
     (True, 6, ['x'])
+    >>> float(data[2]["x"]), len(data[1:4])
+    (2.0, 3)
     """
+
+    # What decoded blocks may take that `ds[i]` keeps, in this process.
+    memory_budget: int | str = "2GiB"
 
     def __init__(self, source: _core._DataSource, on_error: str = "raise") -> None:
         self._source = source
@@ -79,6 +92,18 @@ class FileDataset:
 
     def __len__(self) -> int:
         return len(self._source)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Iterable[Any]) -> list[dict[str, Any]]:
+        """Several samples at once."""
+        numbers = [_number(index, len(self)) for index in indices]
+        names = self.columns
+        found = self._source.samples(numbers, memory_bytes(self.memory_budget))
+        return [dict(zip(names, map(_value, values), strict=True)) for values in found]
 
     @property
     def columns(self) -> list[str]:
@@ -107,6 +132,24 @@ class FileDataset:
             for name, elem, kind, item in self._source.fields()
         )
         return f"{type(self).__name__}({len(self)} samples in {len(self.block_lengths)} blocks; {columns})"
+
+
+def _number(index: Any, samples: int) -> int:
+    number = operator.index(index)
+    if not -samples <= number < samples:
+        raise IndexError(f"index {number} is out of range for a data set of {samples} samples")
+    return number % samples
+
+
+def _value(value: str | bytes | tuple[str, tuple[int, ...], bytearray]) -> Any:
+    """A column's value: text as it is, numbers as an array, or as one of NumPy's numbers."""
+    import numpy as np
+
+    if not isinstance(value, tuple):
+        return value
+    dtype, shape, stored = value
+    # A bytearray, so that the array may be written to, which PyTorch wants of arrays it shares.
+    return np.frombuffer(stored, dtype).reshape(shape)[()]
 
 
 @dataclass(frozen=True)

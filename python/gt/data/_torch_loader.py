@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
+from gt.data._block_shuffle import BlockShuffleSampler
 from gt.data._dataset import IterableDataset
 from gt.data._fetch import without_gt
-from gt.data._keyed_order import draw_seed, key_of
+from gt.data._keyed_order import draw_seed, initial_seed, key_of
 from gt.data._loader_arguments import check_order, check_workers, context_of, warn_of_many_workers
+from gt.data._memory import memory_bytes, pool_that_fits
 from gt.data._sampler import BatchSampler, RandomSampler, SequentialSampler
+from gt.data._sources import FileDataset
 from gt.data._torch_iterators import AutoEpoch, EpochIterator, InProcessEpoch, WorkersEpoch
 from gt.data._worker import Job
 from gt.data._worker_pool import WorkerPool, default_context
@@ -33,6 +36,14 @@ class _Forever:
     def __iter__(self) -> Iterator[None]:
         while True:
             yield None
+
+
+def _shuffled(dataset: Any, batch_size: int | None, generator: Any) -> RandomSampler | BlockShuffleSampler:
+    if not isinstance(dataset, FileDataset):
+        return RandomSampler(dataset, generator=generator)
+    # Samples of a file in any order would have it decoded for nearly each of them.
+    pool = pool_that_fits(dataset._source.blocks(), memory_bytes(dataset.memory_budget), batch_size or 1)
+    return BlockShuffleSampler(dataset, pool=pool, seed=initial_seed(generator))
 
 
 class DataLoader(Generic[Item]):
@@ -77,7 +88,7 @@ class DataLoader(Generic[Item]):
             if self._iterable:
                 sampler = _Forever()
             else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+                sampler = _shuffled(dataset, batch_size, generator) if shuffle else SequentialSampler(dataset)
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.dataset = dataset

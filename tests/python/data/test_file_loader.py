@@ -308,8 +308,8 @@ def test_stats(lists):
 
 
 def test_what_a_loader_of_files_does_not_take(lists):
-    with pytest.raises(ValueError, match="collate_fn is for Python datasets"):
-        loader(lists, collate_fn=list)
+    with pytest.raises(ValueError, match="collate_fn, .* are for samples that Python makes"):
+        gt.data.FileLoader(lists, collate_fn=list)
     with pytest.raises(ValueError, match="batch_size should be a positive integer"):
         loader(lists, batch_size=0)
     with pytest.raises(ValueError, match="shuffle_pool"):

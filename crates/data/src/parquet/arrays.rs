@@ -39,8 +39,7 @@ impl Pieces {
         let data = array.to_data();
         match (field.kind, data.data_type()) {
             (Kind::Fixed, _) => {
-                self.items += data.len() as u64;
-                self.values.push(numbers(field, &data, null)?);
+                self.push_numbers(numbers(field, &data, null)?, data.len());
                 Ok(())
             }
             (Kind::Ragged, DataType::List(_)) | (Kind::Text { .. }, DataType::Utf8 | DataType::Binary) => {
@@ -52,6 +51,12 @@ impl Pieces {
             }
             (_, other) => Err(format!("column {:?} is of type {other} where {field} was expected", field.name)),
         }
+    }
+
+    /// Adds the values of so many items of a column that has one for each sample.
+    pub(super) fn push_numbers(&mut self, values: Buffer, items: usize) {
+        self.items += items as u64;
+        self.values.push(values);
     }
 
     fn push_ragged(
@@ -147,13 +152,7 @@ fn numbers(field: &Field, data: &ArrayData, null: NullValue) -> Result<Buffer, S
     if data.null_count() == 0 {
         return Ok(plain);
     }
-    let Some(fill) = null_bytes(field.elem, null) else {
-        return Err(format!(
-            "column {:?} of {} holds nulls; say what stands for them with null_value=",
-            field.name,
-            field.elem.name()
-        ));
-    };
+    let fill = null_bytes(field.elem, null).ok_or_else(|| holds_nulls(field))?;
     let mut filled = plain.to_vec();
     let size = field.elem.size();
     for (i, value) in filled.chunks_exact_mut(size).enumerate() {
@@ -182,8 +181,14 @@ fn bits(packed: &[u8], offset: usize, len: usize) -> Vec<u8> {
     out
 }
 
+/// What is wrong with a column of nulls for which nothing stands (ARRAYS-2).
+pub(super) fn holds_nulls(field: &Field) -> String {
+    let (name, elem) = (&field.name, field.elem.name());
+    format!("column {name:?} of {elem} holds nulls; say what stands for them with null_value=")
+}
+
 /// The bytes that stand for a null number, if anything does.
-fn null_bytes(elem: Elem, null: NullValue) -> Option<[u8; 8]> {
+pub(super) fn null_bytes(elem: Elem, null: NullValue) -> Option<[u8; 8]> {
     let value = match (null.0, elem) {
         (Some(v), _) => v,
         (None, Elem::F16 | Elem::BF16 | Elem::F32 | Elem::F64) => f64::NAN,

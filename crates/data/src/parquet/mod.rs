@@ -4,6 +4,7 @@ mod arrays;
 mod events;
 mod footer;
 mod index;
+mod plain;
 mod rows;
 mod schema;
 mod source;

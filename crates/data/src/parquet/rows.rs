@@ -13,6 +13,7 @@ use crate::error::{DataError, Result};
 use crate::field::Field;
 use crate::parquet::arrays::{NullValue, Pieces};
 use crate::parquet::footer::Opened;
+use crate::parquet::plain;
 use crate::source::LoadTimes;
 
 /// Rows decoded at once. Decoders reserve memory for as many, and a damaged footer may claim any number.
@@ -25,47 +26,66 @@ pub(crate) fn read(
     fields: &[(Field, NullValue)],
     times: &mut LoadTimes,
 ) -> Result<Vec<(Buffer, Extents)>> {
-    let file = &opened.file;
-    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(file, e);
     let start = std::time::Instant::now();
     let read_before = times.read_s;
     let mut pieces: Vec<Pieces> = fields.iter().map(|_| Pieces::default()).collect();
     if let Some((groups, skip)) = groups_of(opened, &rows) {
-        let schema = opened.meta.schema();
-        let roots: Vec<usize> =
-            fields.iter().filter_map(|(f, _)| schema.fields().iter().position(|c| *c.name() == f.name)).collect();
-        let mask = ProjectionMask::roots(opened.meta.parquet_schema(), roots);
-        let wanted = (rows.end - rows.start) as usize;
-        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(opened.meta.clone())
-            .with_projection(mask)
-            .with_batch_size(wanted.clamp(1, MAX_BATCH_ROWS));
         let held: u64 = groups.iter().map(|&g| group_rows(opened, g)).sum();
-        if held as usize != wanted {
-            let selected = vec![RowSelector::skip(skip as usize), RowSelector::select(wanted)];
-            builder = builder.with_row_selection(RowSelection::from(selected));
-        }
-        let mut decoder = builder.with_row_groups(groups).build().map_err(broken)?;
-        loop {
-            match decoder.try_decode().map_err(broken)? {
-                DecodeResult::NeedsData(ranges) => {
-                    let data = times.reading(|| opened.file.read_ranges(&ranges))?;
-                    times.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
-                    decoder.push_ranges(ranges, data).map_err(broken)?;
-                }
-                DecodeResult::Data(batch) => {
-                    for (piece, (field, null)) in pieces.iter_mut().zip(fields) {
-                        let array = batch
-                            .column_by_name(&field.name)
-                            .ok_or_else(|| DataError::schema(file, format!("column {:?} is missing", field.name)))?;
-                        piece.push(field, array, *null).map_err(|why| DataError::schema(file, why))?;
-                    }
-                }
-                DecodeResult::Finished => break,
+        let whole = held == rows.end - rows.start;
+        match plain::leaves(opened, fields).filter(|_| whole) {
+            Some(leaves) => plain::read(opened, &groups, fields, &leaves, &mut pieces, times)?,
+            None => {
+                let wanted = (rows.end - rows.start) as usize;
+                let selected = vec![RowSelector::skip(skip as usize), RowSelector::select(wanted)];
+                let selected = (!whole).then(|| RowSelection::from(selected));
+                read_arrays(opened, groups, (wanted, selected), fields, &mut pieces, times)?;
             }
         }
     }
     times.decode_s += start.elapsed().as_secs_f64() - (times.read_s - read_before);
     Ok(pieces.into_iter().zip(fields).map(|(p, (field, _))| p.finish(field)).collect())
+}
+
+/// Reads so many rows of row groups, those that are selected, as Arrow's arrays.
+fn read_arrays(
+    opened: &Opened,
+    groups: Vec<usize>,
+    (wanted, selected): (usize, Option<RowSelection>),
+    fields: &[(Field, NullValue)],
+    pieces: &mut [Pieces],
+    times: &mut LoadTimes,
+) -> Result<()> {
+    let file = &opened.file;
+    let broken = |e: parquet::errors::ParquetError| DataError::corrupt(file, e);
+    let schema = opened.meta.schema();
+    let roots: Vec<usize> =
+        fields.iter().filter_map(|(f, _)| schema.fields().iter().position(|c| *c.name() == f.name)).collect();
+    let mask = ProjectionMask::roots(opened.meta.parquet_schema(), roots);
+    let mut builder = ParquetPushDecoderBuilder::new_with_metadata(opened.meta.clone())
+        .with_projection(mask)
+        .with_batch_size(wanted.clamp(1, MAX_BATCH_ROWS));
+    if let Some(selected) = selected {
+        builder = builder.with_row_selection(selected);
+    }
+    let mut decoder = builder.with_row_groups(groups).build().map_err(broken)?;
+    loop {
+        match decoder.try_decode().map_err(broken)? {
+            DecodeResult::NeedsData(ranges) => {
+                let data = times.reading(|| opened.file.read_ranges(&ranges))?;
+                times.read_bytes += ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+                decoder.push_ranges(ranges, data).map_err(broken)?;
+            }
+            DecodeResult::Data(batch) => {
+                for (piece, (field, null)) in pieces.iter_mut().zip(fields) {
+                    let array = batch
+                        .column_by_name(&field.name)
+                        .ok_or_else(|| DataError::schema(file, format!("column {:?} is missing", field.name)))?;
+                    piece.push(field, array, *null).map_err(|why| DataError::schema(file, why))?;
+                }
+            }
+            DecodeResult::Finished => return Ok(()),
+        }
+    }
 }
 
 fn group_rows(opened: &Opened, group: usize) -> u64 {
