@@ -100,7 +100,10 @@ fn mixing(
     }
     let same = places.windows(2).filter(|w| w[0].block == w[1].block).count();
     let mut counts = vec![0u32; lens.len()];
-    let (mut batches, mut distinct, mut effect) = (0usize, 0usize, 0.0);
+    let (mut batches, mut distinct, mut squared) = (0usize, 0usize, 0.0);
+    // Each block's share of all samples: what a batch would have of it, were it a picture of the whole.
+    let share = |block: u32| lens[block as usize] as f64 / total as f64;
+    let shares: f64 = (0..lens.len() as u32).map(|block| share(block).powi(2)).sum();
     let mut means = Vec::new();
     for (batch, stored) in places.chunks_exact(size).zip(stored.chunks_exact(size)) {
         batches += 1;
@@ -111,14 +114,21 @@ fn mixing(
             squares += count * count;
             distinct += usize::from(count > 0);
         }
-        effect += 1.0 - spec.correlation + spec.correlation * squares as f64 / size as f64;
+        let shared: f64 = batch.iter().map(|p| share(p.block)).sum();
+        squared += squares as f64 / (size * size) as f64 - 2.0 * shared / size as f64 + shares;
         if let Some(labels) = labels {
             means.push(stored.iter().map(|&s| labels[s as usize] as f64).sum::<f64>() / size as f64);
         }
     }
     let batches_f = batches.max(1) as f64;
     let design_effect = match labels {
-        None => effect / batches_f,
+        // As for labels of which this part of the variance is between blocks, around the mean of the epoch they are in.
+        None => {
+            let (between, within) = (spec.correlation, 1.0 - spec.correlation);
+            let all = between * (1.0 - shares) + within * (1.0 - 1.0 / total as f64);
+            let of_means = between * squared / batches_f + within * (1.0 / size as f64 - 1.0 / total as f64);
+            if all > 0.0 && total > size { of_means * size as f64 / all } else { 1.0 }
+        }
         Some(labels) => {
             let all = variance(labels.iter().map(|&l| l as f64));
             let mean = labels.iter().map(|&l| l as f64).sum::<f64>() / labels.len().max(1) as f64;
@@ -209,6 +219,18 @@ mod tests {
         assert!((off.whole.design_effect - 50.0).abs() < 1e-6, "{off:?}");
         let full = shuffle_report(&spec(Shuffle::Full), &lens, Some(&labels));
         assert!(full.whole.design_effect < 2.0, "{full:?}");
+    }
+
+    #[test]
+    fn a_full_shuffle_of_few_blocks_is_as_good_as_one_of_many() {
+        for lens in [&[2000u32][..], &[500; 4], &[100, 1900], &[100; 20]] {
+            for shuffle in [Shuffle::Full, Shuffle::Pool { blocks: 128, lanes: 16 }] {
+                let order = OrderSpec { seed: 1, shuffle };
+                let found =
+                    shuffle_report(&ReportSpec { order, epoch: 0, batch_size: 64, correlation: 0.01 }, lens, None);
+                assert!((0.9..1.02).contains(&found.whole.design_effect), "{lens:?}, {shuffle:?}: {found:?}");
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ KEYED-2: drawing a seed advances the stream by one ordinal, as one random instru
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from gt import _core
@@ -107,6 +108,6 @@ def initial_seed(generator: Any = None) -> int:
     >>> initial_seed(7), initial_seed(gt.Generator().manual_seed(7))
     (7, 7)
     """
-    if isinstance(generator, int):
-        return generator % 2**64
+    if hasattr(generator, "__index__"):
+        return operator.index(generator) % 2**64
     return (_core.initial_seed() if generator is None else int(generator.initial_seed())) % 2**64

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +12,9 @@ from typing import Any
 
 import gt
 from gt import _core
+from gt.data._batch_entries import outputs, whole_number
 from gt.data._keyed_order import initial_seed
+from gt.data._loader_arguments import available_cores
 from gt.data._memory import memory_bytes, pool_that_fits
 from gt.data._report import DryRun, Mixing, ShuffleReport
 from gt.data._sources import CachedDataset, FileDataset
@@ -19,9 +23,16 @@ from gt.data._transforms import ColumnExpression
 
 __all__ = ["DataLoader", "FileLoader"]
 
+_Transform = ColumnExpression | Callable[[dict[str, Any]], Any]
+
 _STATE_VERSION = 1
 # What a state must agree with; everything else of it is taken over.
 _SAME = ("fingerprint", "group")
+# What a run counts.
+_COUNTED = (
+    *("read_s", "decode_s", "gather_s", "copy_s", "wait_s"),
+    *("batches", "samples", "bytes", "read_bytes", "blocks", "peak_bytes", "skipped_samples"),
+)
 
 
 _PYTHON_LOADER = tuple(inspect.signature(_PythonLoader).parameters)
@@ -45,12 +56,12 @@ class DataLoader(_PythonLoader):
     """
 
     def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> DataLoader:
-        if cls is not DataLoader or not isinstance(dataset, FileDataset):
+        if issubclass(cls, FileLoader) or not isinstance(dataset, FileDataset):
             return object.__new__(cls)
         given = {**dict(zip(_POSITIONAL, args)), **kwargs}
         wanted = next((name for name in _MADE_BY_PYTHON if given.get(name) is not None), None)
         if wanted is None and (given.get("batch_size", 1) is not None or given.get("max_tokens") is not None):
-            return object.__new__(FileLoader)
+            return object.__new__(_over_files(cls))
         for name in given:
             if name not in _PYTHON_LOADER:
                 by_python = f"{wanted}=" if wanted else "batch_size=None"
@@ -58,14 +69,10 @@ class DataLoader(_PythonLoader):
         return object.__new__(cls)
 
 
-def _per_column(value: Any, columns: Sequence[str], what: str) -> Callable[[str], Any]:
-    """One value for all columns, or a dict of some."""
-    if not isinstance(value, Mapping):
-        return lambda _: value
-    unknown = [name for name in value if name not in columns]
-    if unknown:
-        raise ValueError(f"{what} names {unknown[0]!r}, which is not a column; they are {', '.join(columns)}")
-    return value.get
+@functools.cache
+def _over_files(cls: type[DataLoader]) -> type[FileLoader]:
+    """The loader of files that a class stands for: a user's class comes first, and its `super()` is the loader of files."""
+    return FileLoader if cls is DataLoader else type(cls.__name__, (cls, FileLoader), {"__module__": cls.__module__})
 
 
 class FileLoader(DataLoader):
@@ -137,7 +144,7 @@ class FileLoader(DataLoader):
         pad_to_multiple_of: int | Mapping[str, int] = 1,
         outliers: str = "truncate",
         ragged: str = "shared",
-        transforms: Sequence[ColumnExpression | Callable[[dict[str, Any]], Any]] = (),
+        transforms: _Transform | Sequence[_Transform] = (),
         sample_ids: bool = False,
         on_error: str | None = None,
     ) -> None:
@@ -154,15 +161,18 @@ class FileLoader(DataLoader):
                 raise ValueError(f"{name} should be one of {known}, but got {value!r}")
         if batch_size is None and max_tokens is None:
             raise ValueError("batch_size=None needs max_tokens: samples of files come in batches")
-        for name, number in (("batch_size", batch_size), ("max_tokens", max_tokens), ("lanes", lanes)):
-            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-                raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
+        batch_size = whole_number("batch_size", batch_size)
+        max_tokens = whole_number("max_tokens", max_tokens)
+        lanes = whole_number("lanes", lanes) or 1
         if num_workers == "auto":
-            num_workers = len(os.sched_getaffinity(0))
-        if not isinstance(num_workers, int) or isinstance(num_workers, bool):
+            num_workers = available_cores()
+        if isinstance(num_workers, (bool, str)) or not hasattr(num_workers, "__index__"):
             raise TypeError(f"num_workers should be a number or 'auto', but got num_workers={num_workers!r}")
+        num_workers = operator.index(num_workers)
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
         if prefetch_factor is not None and prefetch_factor < 1:
             raise ValueError("prefetch_factor option should be positive")
         self.dataset = dataset
@@ -171,21 +181,26 @@ class FileLoader(DataLoader):
         self.num_workers = num_workers
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
         self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
         self.persistent_workers = persistent_workers
         self.timeout = timeout
         self.generator = generator
-        self.sampler = self.batch_sampler = self.collate_fn = None
+        self.sampler = self.batch_sampler = self.collate_fn = self.worker_init_fn = self.multiprocessing_context = None
         self.in_order = in_order
         self.max_tokens = max_tokens
         self.bucket = bucket
         self.shuffle = bool(shuffle)
         self.memory_budget = memory_bytes(memory_budget)
         self._skip_errors = (dataset.on_error if on_error is None else on_error) == "skip"
+        if callable(transforms) or isinstance(transforms, ColumnExpression):
+            transforms = [transforms]
         self._functions = [t for t in transforms if not isinstance(t, ColumnExpression)]
         wrong = [t for t in self._functions if not callable(t)]
         if wrong:
             raise TypeError(f"transforms should be expressions or functions, but got {wrong[0]!r}")
         expressions = [t for t in transforms if isinstance(t, ColumnExpression)]
+        if list(transforms) != [*expressions, *self._functions]:
+            raise ValueError("expressions are computed before functions: name them first among the transforms")
         options = {
             "dtypes": dtypes,
             "pad_value": pad_value,
@@ -202,7 +217,7 @@ class FileLoader(DataLoader):
             "drop_last": drop_last,
             "max_tokens": max_tokens,
             "bucket": bucket,
-            "outputs": _outputs(dataset, expressions, options),
+            "outputs": outputs(dataset, expressions, options),
             "packed": collate == "packed",
             "lengths_each": ragged == "each",
             "outliers": outliers,
@@ -216,7 +231,11 @@ class FileLoader(DataLoader):
         self._position, self._batch = 0, 0
         # The next `iter` goes on where the position is, instead of beginning an epoch.
         self._resume = True
+        # Whether that position is one of a state that was loaded.
+        self._loaded = False
+        # The run that was begun last, which alone moves the position, and all that are not over.
         self._run: _core._DataRun | None = None
+        self._runs: list[_core._DataRun] = []
         # What one epoch's blocks lay in, the next one's do.
         self._memory = _core._DataMemory()
         self._past: dict[str, float] = {}
@@ -259,13 +278,13 @@ class FileLoader(DataLoader):
         return _core._DataRun(self.dataset._source, arguments, self._memory, here)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        self._end_run()
         if not self._resume:
             self.epoch += 1
             self._position = self._batch = 0
-        self._resume = False
-        self._run = self._start()
-        return self._batches(self._run)
+        self._resume = self._loaded = False
+        self._run = run = self._start()
+        self._runs.append(run)
+        return _Batches(self._batches(run), lambda: self._ended(run))
 
     def _batches(self, run: _core._DataRun) -> Iterator[Any]:
         try:
@@ -281,20 +300,31 @@ class FileLoader(DataLoader):
                 self._position = self._batch = 0
                 self._resume = True
         finally:
-            if run is self._run:
-                self._end_run()
-            else:
-                run.close()
+            self._ended(run)
 
-    def _end_run(self) -> None:
-        if self._run is not None:
-            self._run.close()
-            self._past = _added(self._past, self._run.stats())
+    def _ended(self, run: _core._DataRun) -> None:
+        """Ends the threads of a run, and keeps what it has counted."""
+        if run in self._runs:
+            self._runs.remove(run)
+            run.close()
+            self._past = _added(self._past, run.stats())
+        if run is self._run:
             self._run = None
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `iter` gives this epoch, from its beginning. Without a call each `iter` gives the next one."""
-        self.epoch, self._position, self._batch, self._resume = epoch, 0, 0, True
+        """The next `iter` gives this epoch, from its beginning, or, if a state of this epoch was just loaded, from where that
+        stands. Without a call each `iter` gives the next one."""
+        epoch = operator.index(epoch)
+        if epoch < 0:
+            raise ValueError(f"epoch should not be negative, but got epoch={epoch}")
+        if self._loaded and epoch == self.epoch:
+            return
+        self._stand_at(epoch, 0, 0)
+
+    def _stand_at(self, epoch: int, position: int, batch: int, loaded: bool = False) -> None:
+        self.epoch, self._position, self._batch, self._loaded = epoch, position, batch, loaded
+        # What an iterator still gives that was begun before does not change that.
+        self._resume, self._run = True, None
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, after the batches that were given. Small, and made of numbers and strings."""
@@ -321,22 +351,20 @@ class FileLoader(DataLoader):
         if state.get("version") != _STATE_VERSION:
             raise ValueError(f"the state is of version {state.get('version')}, and this is {_STATE_VERSION}")
         mine = self.state_dict()
+        if missing := [name for name in mine if name not in state]:
+            raise ValueError(f"this is not the state of a loader of files: it has no {missing[0]!r}")
         for name in _SAME:
             if state[name] != mine[name]:
                 what = {"fingerprint": "other files", "group": "other settings of batches"}[name]
                 raise ValueError(f"the state is of {what}: {name} was {state[name]}, and is {mine[name]}")
-        self._end_run()
         self._arguments.update({name: state[name] for name in ("seed", "shuffle", "pool", "lanes")})
-        self.epoch, self._position, self._batch = state["epoch"], state["position"], state["batch"]
-        self._resume = True
+        self._stand_at(state["epoch"], state["position"], state["batch"], loaded=True)
 
     def stats(self) -> dict[str, float]:  # type: ignore[override]
         """Times and amounts so far, over all epochs: seconds the threads spent reading, decoding and gathering, handing over
         (`copy_s`) and waiting (`wait_s`), batches, samples, bytes."""
-        now = self._run.stats() if self._run is not None else {}
-        total = _added(self._past, now)
-        total["left_out_files"] = len(self.dataset.left_out)
-        return total
+        total = functools.reduce(_added, (run.stats() for run in self._runs), self._past)
+        return {**dict.fromkeys(_COUNTED, 0), **total, "left_out_files": len(self.dataset.left_out)}
 
     def shuffle_report(self, label: str | None = None, correlation: float = 0.01) -> ShuffleReport:
         """How good the shuffle is, from the order alone. With `label`, a column of one number a sample, that column is read;
@@ -413,40 +441,31 @@ class FileLoader(DataLoader):
         """Writes every sample, with dtypes, `max_len` and expressions applied, into a folder, as arrays that need no decoding, and
         opens it. The folder appears when it is complete. Functions among `transforms` are not applied: they see whole batches."""
         arguments = {**self._arguments, "epoch": 0, "position": 0, "batch": 0}
-        _core._write_cache(self.dataset._source, arguments, os.fspath(folder))
+        folder = os.path.expanduser(os.fspath(folder))
+        _core._write_cache(self.dataset._source, arguments, folder)
         return CachedDataset(folder)
+
+
+class _Batches:
+    """The batches of an epoch. Its threads end with it, also where not one batch was taken."""
+
+    def __init__(self, batches: Iterator[Any], end: Callable[[], None]) -> None:
+        self._batches, self._end = batches, end
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Ends it before its time."""
+        self._end()
+
+    __del__ = close
 
 
 def _added(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     if not a or not b:
         return dict(a or b)
     return {name: max(a[name], b[name]) if name == "peak_bytes" else a[name] + b[name] for name in a}
-
-
-def _outputs(
-    dataset: FileDataset, expressions: Sequence[ColumnExpression], options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The entries of a batch: every column, with expressions in their place or beside them."""
-    columns = dataset.columns
-    for e in expressions:
-        if e.column not in columns:
-            raise ValueError(f"{e!r}: there is no such column; they are {', '.join(columns)}")
-    replaced = {e.name: e for e in expressions}
-    chosen = [replaced.pop(name, None) or ColumnExpression(name) for name in columns] + list(replaced.values())
-    names = [e.name for e in chosen]
-    of = {what: _per_column(value, names, what) for what, value in options.items()}
-    out = []
-    for e in chosen:
-        dtype = e.dtype if e.dtype is not None else of["dtypes"](e.name)
-        out.append(
-            {
-                "name": e.name,
-                "column": e.column,
-                "dtype": None if dtype is None else dtype.name,
-                "steps": list(e.steps),
-                "max_len": of["max_len"](e.name),
-                "pad_value": float(of["pad_value"](e.name) or 0),
-                "multiple": of["pad_to_multiple_of"](e.name) or 1,
-            }
-        )
-    return out

@@ -171,7 +171,7 @@ class RowRanges:
     end: str | None = None
     length: str | None = None
     file: str | None = None
-    file_pattern: str | None = None
+    file_pattern: str | os.PathLike[str] | None = None
     columns: Sequence[str] = field(default=())
 
     def __post_init__(self) -> None:
@@ -179,14 +179,14 @@ class RowRanges:
             raise ValueError("give one of last=, end= and length=")
         if (self.file is None) != (self.file_pattern is None):
             raise ValueError("file= and file_pattern= belong together")
-        if self.file_pattern is not None and "{}" not in self.file_pattern:
+        if self.file_pattern is not None and "{}" not in os.fspath(self.file_pattern):
             raise ValueError(f"file_pattern needs {{}} where the file's number goes, but got {self.file_pattern!r}")
 
     def _arguments(self) -> dict[str, Any]:
         ends = {"last": self.last, "end": self.end, "length": self.length}
         file = None
         if self.file is not None and self.file_pattern is not None:
-            file = (self.file, os.path.expanduser(self.file_pattern))
+            file = (self.file, os.path.expanduser(os.fspath(self.file_pattern)))
         return {
             "patterns": _patterns(self.table),
             "first": self.first,

@@ -10,12 +10,16 @@ if TYPE_CHECKING:
 __all__ = ["ColumnExpression", "col"]
 
 _Step = tuple[str, float, float]
+# Steps that make fractions of whole numbers.
+_FRACTIONS = frozenset("div log log1p log10 exp sqrt sin cos tanh".split())
 
 
 class ColumnExpression:
-    """A column and what is done to each of its numbers, in float64, before it is written as the column's dtype.
+    """A column and what is done to each of its numbers, in float64, before it is written as the column's dtype; whole numbers of
+    which it makes fractions become float32, as in PyTorch.
 
-    Made with `gt.data.col`; given to `DataLoader(transforms=[…])`. Without `alias` it takes the column's place.
+    Made with `gt.data.col`; given to `DataLoader(transforms=[…])`, which computes one after another: without `alias` an expression
+    takes the column's place, and the next one of that column goes on with what it made.
 
     >>> (gt.data.col("time") / 1000 - 2).clip(-1, 1).alias("t")
     col('time').div(1000.0).add(-2.0).clip(-1.0, 1.0).alias('t')
@@ -31,6 +35,20 @@ class ColumnExpression:
 
     def _then(self, step: str, a: float = 0.0, b: float = 0.0) -> ColumnExpression:
         return ColumnExpression(self.column, (*self.steps, (step, float(a), float(b))), self.name, self.dtype)
+
+    @property
+    def makes_fractions(self) -> bool:
+        """Whether whole numbers do not stay whole."""
+        return any(step in _FRACTIONS or not (a.is_integer() and b.is_integer()) for step, a, b in self.steps)
+
+    def then(self, other: ColumnExpression) -> ColumnExpression:
+        """What another expression makes of this one's numbers.
+
+        >>> (gt.data.col("x") + 1).then(gt.data.col("x") * 2)
+        col('x').add(1.0).mul(2.0)
+        """
+        dtype = self.dtype if other.dtype is None else other.dtype
+        return ColumnExpression(self.column, (*self.steps, *other.steps), other.name, dtype)
 
     def alias(self, name: str) -> ColumnExpression:
         """The same under another name, beside the column."""

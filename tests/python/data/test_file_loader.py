@@ -269,22 +269,60 @@ def test_threads_end_with_their_epoch(lists, monkeypatch):
     running = iter(dl)
     next(running)
     assert threads_become(3)
-    again = iter(dl)
+    again, not_begun = iter(dl), iter(dl)
     next(again)
-    assert threads_become(3)
+    assert threads_become(9)
     running.close()
-    del dl, running, again
+    assert next(running, None) is None
+    assert threads_become(6)
+    del dl, again, not_begun
     assert loader_threads() == 0
     list(loader(lists, num_workers=2))
     assert loader_threads() == 0
 
 
 def test_two_loops_over_one_loader_do_not_mix(lists):
-    dl = loader(lists, num_workers=1)
+    dl = loader(lists, num_workers=1, shuffle=True)
+    expected = [ids_of(dl) for _ in range(3)]
+    dl.set_epoch(0)
     outer = iter(dl)
-    next(outer)
-    assert sorted(sum(ids_of(dl), [])) == list(range(len(lists)))
+    first = next(outer)["sample_id"].tolist()
+    assert ids_of(dl) == expected[1]
+    assert dl.state_dict()["position"] == 0 and dl.epoch == 2
+    assert [first, *(batch["sample_id"].tolist() for batch in outer)] == expected[0], "it went on where it was"
+    assert dl.state_dict()["position"] == 0 and dl.epoch == 2, "what was begun first moves nothing"
+    dl.set_epoch(0)
+    pairs = [[a["sample_id"].tolist(), b["sample_id"].tolist()] for a, b in zip(dl, dl)]
+    assert pairs == [list(pair) for pair in zip(*expected[:2])]
+
+
+def test_an_epoch_that_is_set_is_whole_whatever_an_older_iterator_still_gives(lists):
+    dl = loader(lists)
+    older = iter(dl)
+    next(older)
+    dl.set_epoch(1)
+    next(older)
     assert dl.state_dict()["position"] == 0
+    assert sorted(sum(ids_of(dl), [])) == list(range(len(lists)))
+
+
+def test_setting_the_epoch_of_a_state_that_was_loaded_keeps_its_place(lists):
+    dl = loader(lists, shuffle=True)
+    dl.set_epoch(np.int64(2))
+    running = iter(dl)
+    given = [next(running)["sample_id"].tolist() for _ in range(3)]
+    state = json.loads(json.dumps(dl.state_dict()))
+    resumed = loader(lists, shuffle=True)
+    resumed.load_state_dict(state)
+    # As a loop over epochs does that begins with the saved one.
+    resumed.set_epoch(2)
+    rest = ids_of(resumed)
+    resumed.set_epoch(2)
+    assert given + rest == ids_of(resumed), "set again, the epoch is whole"
+    with pytest.raises(ValueError, match="epoch should not be negative"):
+        dl.set_epoch(-1)
+    with pytest.raises(ValueError, match="not the state of a loader of files: it has no 'position'"):
+        dl.load_state_dict({"version": 1, "epoch": 0})
 
 
 def test_loaders_of_several_threads(lists):
@@ -299,12 +337,49 @@ def test_loaders_of_several_threads(lists):
 
 def test_stats(lists):
     dl = loader(lists, num_workers=1)
+    assert dl.stats()["samples"] == dl.stats()["wait_s"] == 0
     list(dl)
     list(dl)
     stats = dl.stats()
     assert stats["batches"] == 28 and stats["samples"] == 2 * len(lists)
     assert all(stats[name] >= 0 for name in ("read_s", "decode_s", "gather_s", "copy_s", "wait_s"))
     assert stats["bytes"] > 0 and stats["read_bytes"] > 0 and stats["blocks"] == 2 * len(lists.block_lengths)
+
+
+def test_expressions_of_one_column_follow_one_another(lists):
+    col = gt.data.col
+    dl = loader(lists, transforms=[(col("id") / 4).alias("part"), col("id") + 1, col("id") * 2, col("part") - 1])
+    batch = next(iter(dl))
+    ids = batch["sample_id"]
+    assert batch["id"].tolist() == [2 * (i + 1) for i in ids.tolist()] and batch["id"].dtype == gt.int64
+    assert batch["part"].tolist() == [i / 4 - 1 for i in ids.tolist()] and batch["part"].dtype == gt.float32
+    (batch, *_) = loader(lists, transforms=col("id").log1p())
+    assert batch["id"].dtype == gt.float32
+    (batch, *_) = loader(lists, transforms=lambda batch: {"n": len(batch["id"])})
+    assert batch == {"n": 8}
+    with pytest.raises(ValueError, match="expressions are computed before functions"):
+        loader(lists, transforms=[lambda batch: batch, col("id") + 1])
+
+
+def test_arguments_may_be_numbers_and_dtypes_of_numpy(lists):
+    dl = loader(lists, batch_size=np.int64(5), num_workers=np.int32(1), generator=np.int64(3), dtypes=np.float32)
+    assert json.loads(json.dumps(dl.state_dict()))["seed"] == 3
+    assert next(iter(dl))["id"].dtype == gt.float32
+    assert next(iter(loader(lists, dtypes={"id": "int32", "hits": "gt.bfloat16"})))["hits"].dtype == gt.bfloat16
+    for wrong in ({"max_len": -1}, {"pad_to_multiple_of": 0}, {"dtypes": "float7"}, {"timeout": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            loader(lists, **wrong)
+
+
+def test_a_class_of_ones_own_is_a_loader_of_files_too(lists):
+    class Mine(gt.data.DataLoader):
+        def __init__(self, data, **options):
+            super().__init__(data, batch_size=8, sample_ids=True, shuffle_pool=4, **options)
+            self.mine = True
+
+    mine = Mine(lists)
+    assert isinstance(mine, gt.data.FileLoader) and mine.mine and type(mine).__name__ == "Mine"
+    assert ids_of(mine) == ids_of(loader(lists))
 
 
 def test_what_a_loader_of_files_does_not_take(lists):

@@ -121,7 +121,7 @@ def test_samplers_and_single_samples(lists):
     assert list(chosen) == [[3, 1], [2]]
     chosen = DataLoader(lists, batch_sampler=[[4, 5], [6]], collate_fn=ids)
     assert list(chosen) == [[4, 5], [6]]
-    single = [sample for sample in DataLoader(lists, batch_size=None)]
+    single = list(DataLoader(lists, batch_size=None))
     assert [sample["id"].item() for sample in single] == list(range(61))
     assert [len(sample["hits"]) for sample in single] == [length(i) for i in range(61)]
     plain = DataLoader(lists, 4, False, [0, 1])

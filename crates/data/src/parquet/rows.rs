@@ -47,7 +47,7 @@ pub(crate) fn read(
 }
 
 /// Reads so many rows of row groups, those that are selected, as Arrow's arrays.
-fn read_arrays(
+pub(super) fn read_arrays(
     opened: &Opened,
     groups: Vec<usize>,
     (wanted, selected): (usize, Option<RowSelection>),

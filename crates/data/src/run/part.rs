@@ -54,7 +54,8 @@ impl RowPart {
 
 /// In how many parts the batches of a spec can be made by runs of which each reads only its share of the files.
 pub fn most_parts(source: &dyn Source, spec: &RunSpec) -> usize {
-    if divides(source, spec) { spec.order.shuffle.lanes() } else { 1 }
+    let lens: Vec<u32> = source.blocks().iter().map(|block| block.samples).collect();
+    if divides(source, spec) { spec.order.shuffle.lanes(&lens) } else { 1 }
 }
 
 /// Whether every row of a batch is a sample whose place and length are known before anything is read (PART-2).
