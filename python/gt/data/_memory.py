@@ -23,8 +23,9 @@ _UNITS = {
 _ENOUGH_BLOCKS = 128
 # Samples of a pool for each of a batch, where blocks are small.
 _ENOUGH_BATCHES = 16
-# A loader holds the pool, the blocks that come next, and the batches made ahead.
-_OVERHEAD = 1.5
+# A loader holds the pool, the blocks that come next and those of which the last batches are made, and the batches made ahead.
+_OVERHEAD = 1.6
+_BATCHES_AHEAD = 5
 
 
 def memory_bytes(size: int | str) -> int:
@@ -45,4 +46,6 @@ def pool_that_fits(blocks: Sequence[tuple[int, int, int]], budget: int, batch_si
     samples = sum(b[0] for b in blocks) / len(blocks)
     size = max(sum(b[1] for b in blocks) / len(blocks), 1)
     enough = max(_ENOUGH_BLOCKS, int(_ENOUGH_BATCHES * batch_size / max(samples, 1)) + 1)
-    return max(1, min(enough, int(budget / (size * _OVERHEAD)), len(blocks)))
+    batches = _BATCHES_AHEAD * batch_size * size / max(samples, 1)
+    fit = int((budget - batches) / (size * _OVERHEAD))
+    return max(1, min(enough, fit, len(blocks)))

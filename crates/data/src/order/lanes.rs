@@ -42,9 +42,11 @@ pub(super) fn deal(blocks: &[u32], lens: &[u32], lanes: usize) -> Vec<Vec<u32>> 
     dealt
 }
 
-/// Cuts a lane of `blocks` blocks into windows of `size`. The first window of a lane is shorter, the more so the lower its
-/// number: lanes refill one after another instead of all at once, so that the pool need not be held twice.
-pub(super) fn cut(blocks: usize, size: usize, lane: usize, lanes: usize) -> Vec<Range<usize>> {
+/// Cuts a lane of `blocks` blocks into windows of its share of the pool, which is never larger than was asked for. The first
+/// window of a lane is shorter, the more so the lower its number: lanes refill one after another instead of all at once, so that
+/// the pool need not be held twice.
+pub(super) fn cut(blocks: usize, pool: usize, lane: usize, lanes: usize) -> Vec<Range<usize>> {
+    let size = (pool * (lane + 1) / lanes - pool * lane / lanes).max(1);
     let mut cuts = Vec::with_capacity(blocks / size + 2);
     let mut at = 0;
     let mut next = (size * (lane + 1)).div_ceil(lanes).max(1);
@@ -117,5 +119,18 @@ impl Turns {
         let phase = &self.phases[self.phases.partition_point(|p| p.start <= position) - 1];
         let (at, lanes) = (position - phase.start, phase.lanes.len() as u64);
         Some((phase.lanes[(at % lanes) as usize] as usize, phase.round + at / lanes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_windows_of_all_lanes_hold_the_pool_and_no_more() {
+        for (pool, lanes) in [(26, 16), (128, 16), (5, 2), (16, 16), (7, 7)] {
+            let largest = (0..lanes).map(|lane| cut(100, pool, lane, lanes).iter().map(Range::len).max().unwrap());
+            assert_eq!(largest.sum::<usize>(), pool, "{lanes} lanes");
+        }
     }
 }

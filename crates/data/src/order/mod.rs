@@ -108,7 +108,7 @@ impl EpochOrder {
                 let mut start = 0;
                 let cut = match pool >= lens.len() {
                     true => vec![0..dealt.len()],
-                    false => lanes::cut(dealt.len(), pool.div_ceil(lanes), lane, lanes),
+                    false => lanes::cut(dealt.len(), pool, lane, lanes),
                 };
                 cut.into_iter()
                     .map(|blocks| {
@@ -347,5 +347,5 @@ mod tests {
     }
 
     const PINNED: [(u32, u32); 12] =
-        [(2, 2), (0, 1), (2, 0), (0, 0), (2, 1), (4, 0), (6, 0), (5, 0), (3, 0), (7, 0), (1, 0), (5, 1)];
+        [(2, 2), (0, 1), (2, 0), (0, 0), (2, 1), (4, 0), (3, 0), (5, 0), (6, 0), (7, 0), (1, 0), (5, 1)];
 }
