@@ -89,13 +89,14 @@ pub fn gather(
             }
             Kind::Ragged => {
                 let same = |(first, its): &(&Output, Option<RecordPart>)| match (its, &part) {
+                    _ if !spec.is_cut_as(output, first) => false,
                     (Some(RecordPart::Items(..)), Some(RecordPart::Items(..))) => true,
                     (None, None) => {
                         samples.iter().all(|s| column(s, output.field).shares_items_with(column(s, first.field)))
                     }
                     _ => false,
                 };
-                if !spec.lengths_each && shared.as_ref().is_some_and(same) {
+                if shared.as_ref().is_some_and(same) {
                     draft.push_ragged(output, field, stored, 0, elsewhere);
                     continue;
                 }
@@ -108,16 +109,16 @@ pub fn gather(
                 draft.kept.push(mine);
                 let known = draft.kept.len() - 1;
                 let extent = draft.push_ragged(output, field, stored, known, elsewhere);
-                match (&shared, spec.lengths_each) {
-                    (_, true) => draft.push_lengths(&format!("{}_", output.name), known, extent),
-                    (None, false) => {
+                match &shared {
+                    None if !spec.lengths_each => {
                         draft.push_lengths("", known, extent);
                         shared = Some((output, part));
                     }
-                    (Some((first, _)), false) => {
+                    Some((first, _)) if spec.is_cut_as(output, first) => {
                         let (others, mine) = (&draft.kept[0], &draft.kept[known]);
                         same_lengths((first, others), (output, mine), samples, rows.is_some())?;
                     }
+                    _ => draft.push_lengths(&format!("{}_", output.name), known, extent),
                 }
             }
         }

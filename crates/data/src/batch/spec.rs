@@ -169,8 +169,8 @@ impl BatchSpec {
                 "outliers=\"split\" makes the same rows of every column, and ragged=\"each\" gives each its own".into(),
             );
         }
-        if !self.lengths_each && max_lens.windows(2).any(|w| w[0] != w[1]) {
-            return wrong("columns with different max_len need ragged=\"each\", as their lengths differ".into());
+        if self.outliers == Outliers::Split && max_lens.windows(2).any(|w| w[0] != w[1]) {
+            return wrong("outliers=\"split\" makes the same rows of every column, which needs one max_len".into());
         }
         Ok(())
     }
@@ -218,13 +218,18 @@ impl BatchSpec {
         names
     }
 
-    /// What the names of lengths begin with: nothing, or the name of each ragged column.
+    /// Whether a ragged column is cut as the first one is, and so has its lengths.
+    pub(super) fn is_cut_as(&self, output: &Output, first: &Output) -> bool {
+        !self.lengths_each && output.max_len == first.max_len
+    }
+
+    /// What the names of lengths begin with: nothing for the first ragged column and those that are cut as it is; the column's name
+    /// for the others, or for all.
     fn length_prefixes(&self, fields: &[Field]) -> Vec<String> {
         let ragged = |o: &&Output| fields.get(o.field).is_some_and(|f| f.kind == Kind::Ragged);
-        let columns = self.outputs.iter().filter(ragged);
-        match self.lengths_each {
-            true => columns.map(|o| format!("{}_", o.name)).collect(),
-            false => columns.take(1).map(|_| String::new()).collect(),
-        }
+        let columns: Vec<&Output> = self.outputs.iter().filter(ragged).collect();
+        let Some(first) = columns.first() else { return Vec::new() };
+        let others = columns.iter().filter(|o| !self.is_cut_as(o, first)).map(|o| format!("{}_", o.name));
+        (!self.lengths_each).then(String::new).into_iter().chain(others).collect()
     }
 }
