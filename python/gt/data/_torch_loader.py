@@ -21,7 +21,7 @@ from gt.data._sampler import BatchSampler, RandomSampler, SequentialSampler
 from gt.data._sources import FileDataset
 from gt.data._torch_iterators import AutoEpoch, EpochIterator, InProcessEpoch, WorkersEpoch
 from gt.data._worker import Job
-from gt.data._worker_pool import WorkerPool, default_context
+from gt.data._worker_pool import WorkerPool, sent_to_workers
 
 __all__ = ["DataLoader"]
 
@@ -108,6 +108,7 @@ class DataLoader(Generic[Item]):
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._reported_length: int | None = None
+        self._chooses_workers = num_workers == "auto"
         self._pool: WorkerPool | None = None
         self._base_seed = 0
         # The epoch that was begun last, what is left of it, and what the next `iter` begins with.
@@ -179,10 +180,18 @@ class DataLoader(Generic[Item]):
         return self._workers_epoch(indices)
 
     def _workers_epoch(self, indices: Iterator[Any]) -> WorkersEpoch:
-        """An epoch made by processes: by those of the last one if they are to persist, else by its own."""
-        if self._pool is not None and self._pool.alive:
-            return WorkersEpoch(self, indices, self._epoch, self._pool)
+        """An epoch made by processes: by those of the last one if they persist and are free, else by its own."""
+        kept = self._pool if self._pool is not None and self._pool.alive else None
+        if kept is not None and not kept.busy:
+            return WorkersEpoch(self, indices, self._epoch, kept)
         assert isinstance(self.num_workers, int)
+        pool = WorkerPool(*self._sent_to_workers(), self._base_seed, self.num_workers)
+        if self.persistent_workers and kept is None:
+            self._pool = pool
+        return WorkersEpoch(self, indices, self._epoch, pool)
+
+    def _sent_to_workers(self) -> tuple[BaseContext, Job | bytes]:
+        """How this loader's workers are started, and what they are given."""
         job = Job(
             dataset=without_gt(self.dataset) if self.collate_fn is None else self.dataset,
             iterable=self._iterable,
@@ -191,11 +200,8 @@ class DataLoader(Generic[Item]):
             drop_last=self.drop_last,
             worker_init_fn=self.worker_init_fn,
         )
-        context = self.multiprocessing_context or default_context()
-        pool = WorkerPool(context, job, self._base_seed, self.num_workers)
-        if self.persistent_workers:
-            self._pool = pool
-        return WorkersEpoch(self, indices, self._epoch, pool)
+        # Whoever left the choice to the loader had their code run in this process, where it may have called GT.
+        return sent_to_workers(job, self.multiprocessing_context, may_fork=not self._chooses_workers)
 
     def _batch_consumed(self, epoch: int) -> None:
         if epoch == self._epoch:

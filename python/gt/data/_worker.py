@@ -75,10 +75,18 @@ class Job:
     worker_init_fn: Callable[[int], None] | None
 
 
+HINT_FORKED = (
+    "This worker was forked, because that was asked for or because a part of the loader cannot be pickled. To call GT in it, "
+    "define the dataset, collate_fn and worker_init_fn at the top level of a module."
+)
+
+
 class WorkerFailure:
     """An exception on its way from a worker, with its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
+        if isinstance(error, RuntimeError) and "before this process was forked" in str(error):
+            error.add_note(HINT_FORKED)
         self.name = type(error).__name__
         self.text = f"Caught {self.name} {where}.\nOriginal " + "".join(traceback.format_exception(error))
         try:
