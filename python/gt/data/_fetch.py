@@ -87,7 +87,7 @@ class Fetcher:
     ) -> None:
         self._dataset = dataset
         self._batched = batched
-        self._collate_fn = None if collate_fn in (default_collate, default_convert) else collate_fn
+        self._collate_fn = None if collate_fn is (default_collate if batched else default_convert) else collate_fn
         self._drop_last = drop_last
         self._items = iter(dataset) if iterable else None
         self._clock = ThreadClock()

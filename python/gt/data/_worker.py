@@ -201,6 +201,13 @@ def seed_everything(base_seed: int, worker: int) -> int:
     return seed
 
 
+def _tell_torch(info: WorkerInfo) -> None:
+    """Lets `torch.utils.data.get_worker_info` say the same: a dataset written for torch shares itself out by it."""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    if worker is not None:
+        worker._worker_info = info  # type: ignore[attr-defined]
+
+
 def run_worker(line: Connection, job: Job | bytes, base_seed: int, worker: int, workers: int) -> None:
     """What a worker process does from beginning to end."""
     global _info
@@ -218,6 +225,7 @@ def run_worker(line: Connection, job: Job | bytes, base_seed: int, worker: int, 
         made: Job = _unpickled(job) if isinstance(job, bytes) else job
         seed = seed_everything(base_seed, worker)
         _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=made.dataset)
+        _tell_torch(_info)
         if made.worker_init_fn is not None:
             made.worker_init_fn(worker)
     except Exception as error:

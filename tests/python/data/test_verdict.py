@@ -241,3 +241,16 @@ def test_what_can_be_gone_through_once_is_refused():
 def test_headroom_has_an_end():
     found = judged("storage-bound", DataLoader(Sleeping(100, 0.02)), lambda b: None, seconds=0.05)
     assert found.headroom == 100 and "100.00 or more times the speed" in str(found)
+
+
+def test_the_first_epoch_after_a_verdict_is_the_first():
+    for arguments in ({"generator": 5}, {"generator": gt.Generator().manual_seed(5)}, {}):
+        state = gt.get_rng_state()
+        dl = DataLoader(Numbers(20), batch_size=4, shuffle=True, **arguments)
+        before = dl.state_dict()
+        verdict(dl, lambda b: None, seconds=0.02, stages=False)
+        found = [i.tolist() for _, i in dl]
+        gt.set_rng_state(state)
+        again = DataLoader(Numbers(20), batch_size=4, shuffle=True, **arguments)
+        again.load_state_dict(before)
+        assert [i.tolist() for _, i in again] == found
