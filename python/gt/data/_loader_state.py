@@ -2,8 +2,9 @@
 
 STATE-1: batches that are the next samples of a sampler are counted in samples: a loader with another `batch_size` goes on
          with the right one. Batches of a `batch_sampler` and of a stream are counted in batches.
-STATE-2: a state in the middle of an epoch belongs to a dataset and a sampler of certain lengths and, of a stream, to a batch
-         size and a number of workers; others are refused. Between epochs there is nothing to lose.
+STATE-2: a state in the middle of an epoch belongs to a dataset and a sampler of certain lengths, or to a batch sampler of a
+         certain size, and, of a stream, to a batch size and a number of workers; others are refused. Between epochs there is
+         nothing to lose.
 STATE-3: what a state does not tell, because an older GT wrote it, is not compared.
 STATE-4: a sampler without a state of its own is known by the first indices it gives. If they are others than before the stop,
          a warning says that the epoch is another one.
@@ -26,6 +27,7 @@ _WORDS = {
     "counted_in": "it counts {0}, and this loader {1}: one has a batch_sampler, or is a stream, and the other is not",
     "dataset_length": "its dataset has {0} samples, and this one {1}",
     "sampler_length": "its sampler has {0} indices, and this one {1}",
+    "batch_sampler_size": "its batch_sampler makes batches of {0}, and this one of {1}",
     "stream_batch_size": "a stream is counted in batches of {0}, and this loader makes batches of {1}",
     "stream_workers": "its stream was shared out to {0} workers, and this loader has {1}: set num_workers to that number",
 }
@@ -40,7 +42,8 @@ def known_length(sized: Any) -> int | None:
     """
     try:
         return len(sized)
-    except (TypeError, NotImplementedError, AttributeError):
+    except Exception:
+        # The user's code, which need not have been made to be asked.
         return None
 
 
@@ -60,7 +63,7 @@ def refuse_another(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     """
     for name, words in _WORDS.items():
         was = state.get(name)
-        if was is not None and was != mine[name]:
+        if was is not None and was != mine.get(name, was):
             told = words.format(was, mine[name])
             raise ValueError(f"the state is in the middle of an epoch of another loader: {told}")
 

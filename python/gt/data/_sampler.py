@@ -257,17 +257,12 @@ class BatchSampler(Sampler[list[int]]):
             tell(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the sampler below, if it has one, and what batches depend on."""
+        """The state of the sampler below, if it has one."""
         ask = getattr(self.sampler, "state_dict", None)
-        return {"sampler": ask() if callable(ask) else None, "batch_size": self.batch_size}
+        return {"sampler": ask() if callable(ask) else None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Gives the sampler below its state back. Whoever counts batches can go on with batches of the same size alone."""
-        was = state.get("batch_size", self.batch_size)
-        if was != self.batch_size:
-            raise ValueError(
-                f"the state is of a BatchSampler with batch_size={was}, and this one has {self.batch_size}"
-            )
+        """Gives the sampler below its state back."""
         if state["sampler"] is not None:
             self.sampler.load_state_dict(state["sampler"])  # type: ignore[attr-defined]
 

@@ -9,6 +9,7 @@ LOADER-3: a copy of a loader, also one through pickle, starts workers of its own
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
@@ -21,7 +22,13 @@ from gt.data._keyed_order import draw_seed, initial_seed, key_of
 from gt.data._loader_arguments import check_order, check_workers, context_of, warn_of_many_workers, whole_number
 from gt.data._loader_state import known_length, marked, refuse_another, sampler_state, warn_of_another_order
 from gt.data._memory import memory_bytes, pool_that_fits
-from gt.data._sampler import BatchSampler, RandomSampler, SequentialSampler
+from gt.data._sampler import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from gt.data._sources import FileDataset
 from gt.data._torch_iterators import AutoEpoch, EpochIterator, InProcessEpoch, WorkersEpoch
 from gt.data._worker import Job
@@ -31,6 +38,10 @@ __all__ = ["DataLoader"]
 
 Item = TypeVar("Item", covariant=True)
 
+# Samplers of users may have another length in every epoch.
+_AS_LONG_EVERY_EPOCH = (
+    SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, BlockShuffleSampler, list, tuple, range,
+)  # fmt: skip
 _FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persistent_workers".split())
 
 
@@ -111,7 +122,9 @@ class DataLoader(Generic[Item]):
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = context_of(multiprocessing_context, num_workers)
         self.generator = generator
-        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        self.collate_fn: Callable[[Any], Any] | None = collate_fn or (
+            default_convert if batch_sampler is None else default_collate
+        )
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._reported_length: int | None = None
@@ -228,8 +241,13 @@ class DataLoader(Generic[Item]):
                 "stream_batch_size": self.batch_size or 1,
                 "stream_workers": max(1, workers),
             }
-        lengths = {"dataset_length": known_length(self.dataset), "sampler_length": known_length(self._below)}
-        return {"counted_in": counted_in, **lengths}
+        found = {"counted_in": counted_in, "dataset_length": known_length(self.dataset)}
+        if not self._plain:
+            size = whole_number(getattr(self.batch_sampler, "batch_size", None))
+            found["batch_sampler_size"] = size if isinstance(size, int) else None
+        elif type(self.sampler) in _AS_LONG_EVERY_EPOCH:
+            found["sampler_length"] = len(self.sampler)
+        return found
 
     def _iterator(self, indices: Iterator[Any]) -> EpochIterator:
         if self.num_workers == "auto":
@@ -251,8 +269,9 @@ class DataLoader(Generic[Item]):
 
     def _sent_to_workers(self) -> tuple[BaseContext, Job | bytes]:
         """How this loader's workers are started, and what they are given."""
+        by_gt = self.collate_fn in (None, default_collate, default_convert)
         job = Job(
-            dataset=without_gt(self.dataset) if self.collate_fn in (default_collate, default_convert) else self.dataset,
+            dataset=without_gt(self.dataset) if by_gt else self.dataset,
             iterable=self._iterable,
             batched=self._auto_collation,
             collate_fn=self.collate_fn,
@@ -323,6 +342,12 @@ class DataLoader(Generic[Item]):
         """
         if self._resume is not None:
             return dict(self._resume)
+        if not self.in_order and self._consumed and not self._finished:
+            warnings.warn(
+                "with in_order=False batches are handed out as they are ready, and the state counts them as if in order: a loader "
+                "that goes on from it may repeat some and leave others out",
+                stacklevel=2,
+            )
         begun = self._epoch >= 0
         return {
             "version": 1,

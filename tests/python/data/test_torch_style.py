@@ -327,8 +327,12 @@ def test_collate_fn_is_the_function_that_is_used():
     assert DataLoader([1, 2]).collate_fn is default_collate
     assert DataLoader([1, 2], batch_size=None).collate_fn is default_convert
     assert DataLoader([1, 2], batch_sampler=[[0], [1]]).collate_fn is default_collate
-    (batch,) = DataLoader([np.ones(2), np.zeros(2)], batch_size=2, collate_fn=default_convert)
-    assert isinstance(batch, list) and lists(batch) == [[1, 1], [0, 0]]
+    for workers in (0, 1):
+        items = [np.ones(2), np.zeros(2)]
+        (batch,) = DataLoader(items, batch_size=2, collate_fn=default_convert, num_workers=workers)
+        assert isinstance(batch, list) and lists(batch) == [[1, 1], [0, 0]]
+        batches = DataLoader(TensorDataset(gt.arange(2)), batch_size=2, collate_fn=default_convert, num_workers=workers)
+        assert [[x.item() for x in row] for row in next(iter(batches))] == [[0], [1]]
 
 
 def test_whole_numbers_may_be_numpys():

@@ -206,6 +206,10 @@ REFUSED = {
         lambda: begun(Numbers(20), batch_size=2),
         lambda: DataLoader(Numbers(20), batch_sampler=BatchSampler(range(20), 2, False)),
     ),
+    "its batch_sampler makes batches of 2, and this one of 4": (
+        lambda: begun(Numbers(20), batch_sampler=BatchSampler(range(20), 2, False)),
+        lambda: DataLoader(Numbers(20), batch_sampler=BatchSampler(range(20), 4, False)),
+    ),
 }
 
 
@@ -216,20 +220,51 @@ def test_a_state_that_would_lose_or_repeat_samples_is_refused(words):
         other.load_state_dict(state)
 
 
-def test_a_batch_sampler_of_another_size_is_refused():
-    state = begun(Numbers(20), batch_sampler=BatchSampler(RandomSampler(range(20)), 2, False))
-    other = DataLoader(Numbers(20), batch_sampler=BatchSampler(RandomSampler(range(20)), 4, False))
-    other.load_state_dict(state | {"sampler_length": None})
-    with pytest.raises(ValueError, match="batch_size=2, and this one has 4"):
-        iter(other)
-
-
 def test_between_epochs_a_dataset_may_have_grown():
     dl = DataLoader(Numbers(4), batch_size=2)
     ids(dl)
     again = DataLoader(Numbers(6), batch_size=2)
     again.load_state_dict(dl.state_dict())
     assert ids(again) == [[0, 1], [2, 3], [4, 5]]
+    dl = DataLoader(Numbers(4), batch_sampler=BatchSampler(RandomSampler(range(4)), 2, False))
+    ids(dl)
+    again = DataLoader(Numbers(4), batch_sampler=BatchSampler(RandomSampler(range(4)), 4, False))
+    again.load_state_dict(dl.state_dict())
+    assert len(ids(again)) == 1
+
+
+class Varying:
+    """A user's batch sampler, with another number of batches in every epoch."""
+
+    def __init__(self):
+        self.epochs = 0
+
+    def __len__(self):
+        if not self.epochs:
+            raise RuntimeError("not begun")
+        return self.epochs
+
+    def __iter__(self):
+        self.epochs += 1
+        return iter([[i] for i in range(8 + self.epochs)])
+
+
+def test_a_batch_sampler_may_have_another_length_in_every_epoch():
+    dl = DataLoader(Numbers(20), batch_sampler=Varying())
+    ids(dl)
+    batches = iter(dl)
+    next(batches)
+    again = DataLoader(Numbers(20), batch_sampler=Varying())
+    again.load_state_dict(dl.state_dict())
+    assert ids(again) == [[i] for i in range(1, 9)]
+
+
+def test_a_state_of_batches_out_of_order_is_told_of():
+    dl = DataLoader(Numbers(20), num_workers=2, in_order=False)
+    batches = iter(dl)
+    next(batches)
+    with pytest.warns(UserWarning, match="with in_order=False"):
+        dl.state_dict()
 
 
 class Drawing:
