@@ -1,7 +1,9 @@
 """Worker processes: the same batches as without, what may be in a batch, seeds, order, speed, processes."""
 
 import os
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -300,3 +302,15 @@ def test_torchs_forking_loader_works_beside_a_running_gt():
         print("done")
     """
     assert run(program).stdout.strip() == "done"
+
+
+def test_torchs_get_worker_info_tells_the_same(monkeypatch):
+    """A stream written for torch shares itself out by it; without, every worker would give all of it."""
+    torchs = types.SimpleNamespace(_worker_info=None)
+    monkeypatch.setitem(sys.modules, "torch.utils.data._utils.worker", torchs)
+
+    class Asking(Stream):
+        def __iter__(self):
+            return iter(range(torchs._worker_info.id, self.n, torchs._worker_info.num_workers))
+
+    assert [b.item() for b in DataLoader(Asking(5), num_workers=2)] == [0, 1, 2, 3, 4]
