@@ -8,6 +8,7 @@ TUNE-2: a size is worth its memory only if it is faster: of sizes that are about
 from __future__ import annotations
 
 import gc
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -59,9 +60,12 @@ class BatchSizes:
         """The smallest size that is about as fast as the fastest."""
         fitting = [row for row in self.rows if row.fits]
         if not fitting:
-            raise OutOfMemoryError(f"not even a batch of {self.rows[0].batch_size} fits into memory")
+            raise OutOfMemoryError(self._nothing_fits())
         fastest = max(row.samples_per_s for row in fitting)
         return min(row.batch_size for row in fitting if row.samples_per_s >= (1 - AS_FAST) * fastest)
+
+    def _nothing_fits(self) -> str:
+        return f"not even a batch of {self.rows[0].batch_size} fits into memory"
 
     def accumulation(self, effective: int) -> tuple[int, int]:
         """The batch size and the number of steps to accumulate that make an effective batch of `effective` samples.
@@ -75,15 +79,17 @@ class BatchSizes:
         return -(-effective // steps), steps
 
     def report(self) -> str:
-        """The table and the suggestion as text."""
+        """The table and the suggestion as text. If no size fits, it says so."""
         lines = [f"{'batch':>9}{'samples/s':>13}{'gain':>8}{'peak memory':>14}{'of limit':>10}"]
         for row in self.rows:
             if not row.fits:
-                lines.append(f"{row.batch_size:>9}{'out of memory':>13}")
+                lines.append(f"{row.batch_size:>9}  out of memory")
                 continue
             gain = "" if row.gain is None else f"{row.gain:+.0%}"
             peak = f"{row.peak_bytes / 2**20:.1f} MiB"
             lines.append(f"{row.batch_size:>9}{row.samples_per_s:>13.1f}{gain:>8}{peak:>14}{row.share_of_limit:>10.1%}")
+        if not any(row.fits for row in self.rows):
+            return "\n".join([*lines, "", f"suggested: none; {self._nothing_fits()}"])
         lines += ["", f"suggested: {self.suggested}"]
         if self.effective is not None:
             size, steps = self.accumulation(self.effective)
@@ -152,7 +158,7 @@ def _doubling() -> Iterator[int]:
 
 
 def _checked(sizes: Iterable[int]) -> list[int]:
-    found = sorted(set(sizes))
+    found = sorted({operator.index(size) for size in sizes})
     if found and found[0] < 1:
         raise ValueError(f"batch sizes should be positive, but got {found[0]}")
     return found

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from gt._tuning import tune_batch_size
 from gt.data._block_shuffle import BlockShuffleSampler
 from gt.data._collate import default_collate, default_convert
 from gt.data._dataset import (
@@ -39,13 +40,14 @@ from gt.data._sources import (
     RowRanges,
     SafetensorsDataset,
     WebDataset,
-    open,
 )
+from gt.data._sources import open as open
 from gt.data._transforms import ColumnExpression, col
 from gt.data._verdict import Verdict, verdict
 from gt.data._worker import WorkerInfo, get_worker_info
 from gt.data._write import write_parquet
 
+# Without `open`: `from gt.data import *` leaves the builtin one alone.
 __all__ = [
     "ArrowDataset",
     "BatchSampler",
@@ -82,8 +84,8 @@ __all__ = [
     "default_collate",
     "default_convert",
     "get_worker_info",
-    "open",
     "random_split",
+    "tune_batch_size",
     "verdict",
     "write_parquet",
 ]

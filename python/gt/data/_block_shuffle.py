@@ -1,16 +1,19 @@
 """Random order at sequential speed: blocks in random order, and the samples of a pool of blocks shuffled together.
 
 BLOCKS-1: every index comes exactly once an epoch (`drop_last` leaves some out at the end, by batches).
-BLOCKS-2: the order is a function of (seed, epoch, lengths, pool) and can be entered at any position.
+BLOCKS-2: the order is a function of (seed, epoch, lengths, pool) and can be entered at any position. A state holds all of
+          them, lengths as a number that stands for them, and is refused where the order would be another one.
 BLOCKS-3: at any time the samples come from at most `pool` blocks, so a cache of `pool` decoded blocks never misses twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gt.data._keyed_order import key_of, keyed_permutation
+from gt.data._keyed_order import initial_seed, key_of, keyed_permutation
+from gt.data._loader_arguments import whole_number
 from gt.data._sampler import Sampler
 
 if TYPE_CHECKING:
@@ -20,13 +23,17 @@ __all__ = ["BlockShuffleSampler"]
 
 # What keys are for: the order of blocks, the order inside a window of the pool.
 _BLOCKS, _WINDOW = 1, 2
+# What mixes well where blocks are hundreds.
+_ENOUGH_BLOCKS = 128
 
 
 class BlockShuffleSampler(Sampler[int]):
     """Indices of samples that are stored in blocks (files, row groups), mixed well and read almost in sequence.
 
     The blocks, in random order, are cut into windows of `pool` or a little less; the samples of a window are shuffled together. So a window
-    is the most that has to be held decoded, and a batch mixes samples of many blocks.
+    is the most that has to be held decoded, and a batch mixes samples of many blocks. `pool`: a number, `"auto"` for 128, or
+    `"full"` for all blocks: an exact permutation of the epoch. `seed`: a number, a `gt.Generator`, or None for the seed of
+    `gt.manual_seed`.
 
     `source`: a dataset that knows the lengths of its blocks (`block_lengths`, a list or a method), or a `ConcatDataset`,
     whose parts are the blocks; or `lengths=[…]`, the number of samples of each block. Works in `torch.utils.data.DataLoader`
@@ -49,29 +56,40 @@ class BlockShuffleSampler(Sampler[int]):
         source: Any = None,
         *,
         lengths: Sequence[int] | None = None,
-        pool: int = 128,
-        seed: int = 0,
+        pool: int | str = "auto",
+        seed: Any = 0,
         drop_last: int | None = None,
     ) -> None:
         import numpy as np
 
-        drop_last = None if isinstance(drop_last, bool) else drop_last
+        drop_last = None if isinstance(drop_last, bool) else whole_number(drop_last)
         if (source is None) == (lengths is None):
             raise ValueError("give either a dataset or lengths=[…]")
-        if not isinstance(pool, int) or isinstance(pool, bool) or pool <= 0:
-            raise ValueError(f"pool should be a positive number of blocks, but got pool={pool}")
         if drop_last is not None and (not isinstance(drop_last, int) or drop_last <= 0):
             raise ValueError(f"drop_last should be a batch size, but got drop_last={drop_last}")
-        self.lengths = np.asarray(_block_lengths(source) if lengths is None else lengths, dtype=np.int64)
-        if self.lengths.ndim != 1 or (self.lengths < 0).any():
+        given = np.asarray(_block_lengths(source) if lengths is None else lengths)
+        if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or (given < 0).any())):
             raise ValueError("lengths should be a list of non-negative numbers of samples, one a block")
-        self.pool = pool
-        self.seed = seed
+        self.lengths = given.astype(np.int64)
+        self.pool = self._blocks_of(pool)
+        # Whoever leaves the pool to the sampler takes that of a state.
+        self._takes_pool = pool == "auto"
+        self.seed = initial_seed(whole_number(seed))
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
         self._next_epoch = 0
         self._start = 0
+
+    def _blocks_of(self, pool: Any) -> int:
+        if pool == "auto":
+            return _ENOUGH_BLOCKS
+        if pool == "full":
+            return max(1, len(self.lengths))
+        pool = whole_number(pool)
+        if not isinstance(pool, int) or isinstance(pool, bool) or pool <= 0:
+            raise ValueError(f"pool should be a positive number of blocks, 'auto' or 'full', but got pool={pool}")
+        return pool
 
     def set_epoch(self, epoch: int) -> None:
         """The next `iter` gives this epoch, from its beginning. Without a call each `iter` gives the next epoch."""
@@ -83,13 +101,31 @@ class BlockShuffleSampler(Sampler[int]):
 
         A loader that takes indices ahead should be asked instead; or put the number of samples consumed into `position`.
         """
-        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+        return {
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "pool": self.pool,
+            "blocks": self._mark(),
+        }
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next `iter` goes on from there."""
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """The next `iter` goes on from there. A state of other blocks, or of another pool than was asked for, is refused."""
+        if state.get("blocks", self._mark()) != self._mark():
+            raise ValueError("the state is of a BlockShuffleSampler with other lengths of blocks")
+        pool = state.get("pool", self.pool)
+        # Two pools that hold all blocks are one.
+        if min(pool, len(self.lengths)) != min(self.pool, len(self.lengths)) and not self._takes_pool:
+            raise ValueError(
+                f"the state is of a BlockShuffleSampler with pool={pool}, and this one has pool={self.pool}"
+            )
+        self.pool = pool
         self.seed = state["seed"]
         self.epoch = self._next_epoch = state["epoch"]
         self.position = self._start = state["position"]
+
+    def _mark(self) -> int:
+        return zlib.crc32(self.lengths.astype("<i8").tobytes())
 
     def __len__(self) -> int:
         total = int(self.lengths.sum())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
@@ -67,6 +68,12 @@ class IterableDataset(Dataset[Item], Iterable[Item]):
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
+
+
+def is_stream(dataset: Any) -> bool:
+    """Whether a dataset gives its items one after the other: GT's kind, or torch's, which is not imported to find out."""
+    torch = sys.modules.get("torch.utils.data")
+    return isinstance(dataset, IterableDataset) or (torch is not None and isinstance(dataset, torch.IterableDataset))
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
@@ -142,7 +149,7 @@ class ConcatDataset(Dataset[Item]):
         self.datasets = list(datasets)
         if len(self.datasets) == 0:
             raise AssertionError("datasets should not be an empty iterable")
-        if any(isinstance(d, IterableDataset) for d in self.datasets):
+        if any(is_stream(d) for d in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = self.cumsum(self.datasets)
 
@@ -179,7 +186,7 @@ class ChainDataset(IterableDataset[Any]):
 
     def _streams(self) -> Iterator[Any]:
         for dataset in self.datasets:
-            if not isinstance(dataset, IterableDataset):
+            if not is_stream(dataset):
                 raise AssertionError("ChainDataset only supports IterableDataset")
             yield dataset
 

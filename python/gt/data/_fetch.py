@@ -87,11 +87,14 @@ class Fetcher:
     ) -> None:
         self._dataset = dataset
         self._batched = batched
+        # What GT's own functions do is done by `make`, with the leaves it makes.
         self._collate_fn = None if collate_fn in (default_collate, default_convert) else collate_fn
+        self._join = convert if collate_fn is default_convert or not (collate_fn or batched) else collate
         self._drop_last = drop_last
         self._items = iter(dataset) if iterable else None
         self._clock = ThreadClock()
-        self._whole = None if iterable or self._collate_fn else _tensors_below(dataset, batched)
+        by_rows = batched and not iterable and self._collate_fn is None and self._join is collate
+        self._whole = _tensors_below(dataset) if by_rows else None
 
     def fetch(self, index: Any, make: Maker, times: Times) -> Any:
         """The batch of these indices (for a stream: the next as many items)."""
@@ -135,7 +138,7 @@ class Fetcher:
             return self._collate_fn(items)
         if self._whole is not None:
             return [array if isinstance(array, _core.Tensor) else make.tensor(array) for array in items]
-        return collate(items, make) if self._batched else convert(items, make)
+        return self._join(items, make)
 
 
 class _Rows:
@@ -152,12 +155,10 @@ class _Rows:
         return [t[at] if isinstance(t, _core.Tensor) else t[index] for t in self._tensors]
 
 
-def _tensors_below(dataset: Any, batched: bool) -> _Rows | None:
+def _tensors_below(dataset: Any) -> _Rows | None:
     """What a batch of a `TensorDataset`, or of a subset of one, can be taken from at once."""
     import numpy as np
 
-    if not batched:
-        return None
     chosen = []
     while type(dataset) is Subset:
         chosen.append(dataset.indices)

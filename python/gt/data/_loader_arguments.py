@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from typing import Any
 
-__all__ = ["available_cores", "check_order", "check_workers", "context_of", "warn_of_many_workers"]
+__all__ = ["available_cores", "check_order", "check_workers", "context_of", "warn_of_many_workers", "whole_number"]
 
 
 def available_cores() -> int:
@@ -19,6 +20,19 @@ def available_cores() -> int:
     True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def whole_number(value: Any) -> Any:
+    """An int for whatever stands for one, such as NumPy's; all else as it is, to be refused where it is used.
+
+    >>> import numpy as np
+    >>> from gt.data._loader_arguments import whole_number
+    >>> whole_number(np.int64(3)), whole_number("auto"), whole_number(2.0)
+    (3, 'auto', 2.0)
+    """
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return value
+    return operator.index(value)
 
 
 def check_workers(num_workers: Any, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:

@@ -10,12 +10,14 @@ SAMPLER-2: with a number as generator the epoch's seed is a function of that num
 
 from __future__ import annotations
 
+import copyreg
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from gt import _core
 from gt.data._keyed_order import draw_seed, key_of, keyed_bits, keyed_permutation, keyed_uniform
+from gt.data._loader_arguments import whole_number
 
 __all__ = [
     "BatchSampler",
@@ -27,6 +29,17 @@ __all__ = [
 ]
 
 Index = TypeVar("Index", covariant=True)
+
+
+def _generator(seed: int, state: list[int]) -> _core.Generator:
+    made = _core.Generator().manual_seed(seed)
+    if made.get_state().tolist() != state:
+        made.set_state(_core.tensor(state, dtype=_core.uint8))
+    return made
+
+
+# Samplers and loaders hold generators, and are copied and pickled with them.
+copyreg.pickle(_core.Generator, lambda held: (_generator, (held.initial_seed(), held.get_state().tolist())))
 
 
 class Sampler(Generic[Index]):
@@ -218,6 +231,7 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
+        batch_size = whole_number(batch_size)
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         if not isinstance(drop_last, bool):

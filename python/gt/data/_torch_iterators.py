@@ -156,8 +156,7 @@ class WorkersEpoch(EpochIterator):
         # Tasks that are not consumed, oldest first, with their worker; and what has come for them.
         self._owner: dict[int, int] = {}
         self._arrived: dict[int, Any] = {}
-        pool.begin_epoch()
-        self._first_task = pool.next_task
+        pool.begin_epoch(self)
         self._primed = False
 
     def _give_tasks(self) -> None:
@@ -212,24 +211,23 @@ class WorkersEpoch(EpochIterator):
             self._give_tasks()
             if message[0] != "end":
                 return message, worker
-        if not self._loader.persistent_workers:
+        if self._pool is self._loader._pool:
+            self._pool.taken_by = None
+        else:
             self._pool.stop()
         raise StopIteration
 
     def _receive(self) -> None:
-        """Waits for at least one message."""
-        timeout = self._loader.timeout or None
-        heard = False
-        for worker, message in self._pool.messages(timeout):
-            heard = True
-            if message[1] in self._owner:
-                self._arrived[message[1]] = message
-            elif message[0] == "batch":
-                # Of an epoch that was broken off.
-                self._pool.workers[worker].freed.append(message[3])
-        if not heard and timeout is not None:
-            self._pool.stop()
-            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds")
+        """Waits until anything comes."""
+        try:
+            for worker, message in self._pool.messages(self._loader.timeout or None):
+                if message[1] in self._owner:
+                    self._arrived[message[1]] = message
+                elif message[0] == "batch":
+                    # Of an epoch that was broken off.
+                    self._pool.workers[worker].freed.append(message[3])
+        except TimeoutError:
+            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
 
     def skip(self, batches: int) -> None:
         if not self._loader._iterable:
@@ -266,11 +264,14 @@ class AutoEpoch(EpochIterator):
         # The first of each has what is only paid once: caches, plans.
         loading, between = min(self._loading[1:]), min(self._between[1:])
         self._loader.num_workers = workers_for(loading, between, available_cores())
-        # A stream cannot be handed over in the middle; it has its workers from the next epoch on.
-        if not self._loader.num_workers or self._loader._iterable:
+        if not self._loader.num_workers:
             return
         try:
-            self._inner = self._loader._workers_epoch(self._indices)
+            if self._loader._iterable:
+                # A stream cannot be handed over in the middle; it has its workers from the next epoch on.
+                self._loader._sent_to_workers()
+            else:
+                self._inner = self._loader._workers_epoch(self._indices)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             # Whoever leaves the choice to the loader does not want an error for it.
             warnings.warn(f"num_workers='auto' stays without workers: {error}", stacklevel=4)

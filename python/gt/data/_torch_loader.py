@@ -1,32 +1,47 @@
 """`DataLoader` for datasets written in Python: `torch.utils.data.DataLoader`'s arguments, meanings and messages.
 
 LOADER-1: without workers nothing runs ahead: a batch is made when it is asked for.
-LOADER-2: the state counts batches that were handed out. After `load_state_dict`, the next `iter` gives exactly those that
-          were left, also with another number of workers.
+LOADER-2: the state counts what was handed out. After `load_state_dict`, the next `iter` gives exactly what was left, also with
+          another number of workers, and of the samples of a sampler also with another batch size (see `_loader_state`).
+LOADER-3: a copy of a loader, also one through pickle, starts workers of its own.
 """
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from gt.data._block_shuffle import BlockShuffleSampler
-from gt.data._dataset import IterableDataset
+from gt.data._collate import default_collate, default_convert
+from gt.data._dataset import is_stream
 from gt.data._fetch import without_gt
 from gt.data._keyed_order import draw_seed, initial_seed, key_of
-from gt.data._loader_arguments import check_order, check_workers, context_of, warn_of_many_workers
+from gt.data._loader_arguments import check_order, check_workers, context_of, warn_of_many_workers, whole_number
+from gt.data._loader_state import known_length, marked, refuse_another, sampler_state, warn_of_another_order
 from gt.data._memory import memory_bytes, pool_that_fits
-from gt.data._sampler import BatchSampler, RandomSampler, SequentialSampler
+from gt.data._sampler import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from gt.data._sources import FileDataset
 from gt.data._torch_iterators import AutoEpoch, EpochIterator, InProcessEpoch, WorkersEpoch
 from gt.data._worker import Job
-from gt.data._worker_pool import WorkerPool, default_context
+from gt.data._worker_pool import WorkerPool, sent_to_workers
 
 __all__ = ["DataLoader"]
 
 Item = TypeVar("Item", covariant=True)
 
+# Samplers of users may have another length in every epoch.
+_AS_LONG_EVERY_EPOCH = (
+    SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, BlockShuffleSampler, list, tuple, range,
+)  # fmt: skip
 _FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persistent_workers".split())
 
 
@@ -42,8 +57,9 @@ def _shuffled(dataset: Any, batch_size: int | None, generator: Any) -> RandomSam
     if not isinstance(dataset, FileDataset):
         return RandomSampler(dataset, generator=generator)
     # Samples of a file in any order would have it decoded for nearly each of them.
-    pool = pool_that_fits(dataset._source.blocks(), memory_bytes(dataset.memory_budget), batch_size or 1)
-    return BlockShuffleSampler(dataset, pool=pool, seed=initial_seed(generator))
+    sampler = BlockShuffleSampler(dataset, pool="auto", seed=initial_seed(generator))
+    sampler.pool = pool_that_fits(dataset._source.blocks(), memory_bytes(dataset.memory_budget), batch_size or 1)
+    return sampler
 
 
 class DataLoader(Generic[Item]):
@@ -79,11 +95,13 @@ class DataLoader(Generic[Item]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        self._iterable = isinstance(dataset, IterableDataset)
+        self._iterable = is_stream(dataset)
+        num_workers, batch_size = whole_number(num_workers), whole_number(batch_size)
         check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         check_order(self._iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
             batch_size = None
+        self._plain = batch_sampler is None and not self._iterable
         if sampler is None:
             if self._iterable:
                 sampler = _Forever()
@@ -104,22 +122,32 @@ class DataLoader(Generic[Item]):
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = context_of(multiprocessing_context, num_workers)
         self.generator = generator
-        self.collate_fn = collate_fn
+        self.collate_fn: Callable[[Any], Any] | None = collate_fn or (
+            default_convert if batch_sampler is None else default_collate
+        )
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._reported_length: int | None = None
+        self._chooses_workers = num_workers == "auto"
         self._pool: WorkerPool | None = None
         self._base_seed = 0
         # The epoch that was begun last, what is left of it, and what the next `iter` begins with.
         self._epoch = -1
         self._consumed = 0
+        self._samples = 0
         self._finished = True
+        self._chosen: int | None = None
         self._sampler_state: Any = None
+        self._mark: int | None = None
+        self._belongs_to: dict[str, Any] = {}
         self._resume: dict[str, Any] | None = None
         self._totals = dict.fromkeys(("read_s", "decode_s", "gather_s", "copy_s", "wait_s"), 0.0)
         self._counts = dict.fromkeys(("batches", "samples", "bytes"), 0)
         warn_of_many_workers(num_workers)
         self._ready = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and getattr(self, "_ready", False):
@@ -145,31 +173,81 @@ class DataLoader(Generic[Item]):
     def __iter__(self) -> EpochIterator:
         resumed, self._resume = self._resume, None
         if resumed is not None and resumed["finished"]:
-            # Begun once more and left at once: what comes after it is then what came after it the first time.
-            self._begin(resumed)
+            self._stand_behind(resumed)
             resumed = None
         indices = self._begin(resumed)
-        self._consumed = resumed["batch"] if resumed else 0
         epoch = self._iterator(indices)
-        epoch.skip(self._consumed)
+        if not self._plain:
+            epoch.skip(self._consumed)
         return epoch
 
+    def _stand_behind(self, ended: dict[str, Any]) -> None:
+        """Makes the next epoch the one that came after the state."""
+        if ended["epoch"] >= 0:
+            # Begun once more and left at once: what comes after it is then what came after it the first time.
+            self._begin(ended)
+        else:
+            self._epoch = -1
+            self._load_sampler(ended["sampler"])
+        if ended.get("chosen") is not None:
+            self.set_epoch(ended["chosen"])
+
+    @property
+    def _below(self) -> Any:
+        """The sampler that an epoch is begun with: of samples, which become batches here, or of whole batches."""
+        return self.sampler if self._plain else self._index_sampler
+
+    def _load_sampler(self, state: Any) -> None:
+        if self._plain and isinstance(state, dict) and state.keys() == {"sampler"}:
+            state = state["sampler"]  # As GT kept it once: as part of a batch sampler's.
+        if state is not None:
+            self._below.load_state_dict(state)
+
     def _begin(self, resumed: dict[str, Any] | None) -> Iterator[Any]:
-        """Begins the next epoch of the sampler, or one again whose state was kept."""
-        sampler = self._index_sampler
+        """Begins the next epoch of the sampler, or one again whose state was kept, and passes over the samples consumed in it."""
         if resumed is None:
-            self._epoch += 1
+            self._epoch = self._epoch + 1 if self._chosen is None else self._chosen
             fixed = isinstance(self.generator, int)
             self._base_seed = key_of(self.generator, self._epoch, 1) >> 1 if fixed else draw_seed(self.generator)
+            self._consumed = self._samples = 0
         else:
             self._epoch, self._base_seed = resumed["epoch"], resumed["base_seed"]
-            if resumed["sampler"] is not None:
-                sampler.load_state_dict(resumed["sampler"])
-        indices: Iterator[Any] = iter(sampler)
-        ask = getattr(sampler, "state_dict", None)
-        self._sampler_state = ask() if callable(ask) else None
+            self._load_sampler(resumed["sampler"])
+            self._consumed = resumed["batch"]
+            counted = resumed.get("samples")
+            self._samples = self._consumed * (self.batch_size or 1) if counted is None else counted
+        self._chosen = None
+        self._belongs_to = self._identity()
+        indices: Iterator[Any] = iter(self._below)
+        self._sampler_state = sampler_state(self._below)
+        if self._sampler_state is None and not self._iterable:
+            indices, self._mark = marked(indices)
+            if resumed and not resumed["finished"] and self._consumed and resumed.get("mark") not in (None, self._mark):
+                warn_of_another_order(self._below)
         self._finished = False
-        return indices
+        if not self._plain:
+            return indices
+        next(itertools.islice(indices, self._samples, self._samples), None)
+        return indices if self.batch_size is None else self.batch_sampler._batches(indices)
+
+    def _identity(self) -> dict[str, Any]:
+        """What a state in the middle of an epoch belongs to."""
+        counted_in = "samples" if self._plain else "batches of a stream" if self._iterable else "batches"
+        if self._iterable:
+            workers = self.num_workers if isinstance(self.num_workers, int) else 0
+            # Without workers a stream is whole, as it is with one.
+            return {
+                "counted_in": counted_in,
+                "stream_batch_size": self.batch_size or 1,
+                "stream_workers": max(1, workers),
+            }
+        found = {"counted_in": counted_in, "dataset_length": known_length(self.dataset)}
+        if not self._plain:
+            size = whole_number(getattr(self.batch_sampler, "batch_size", None))
+            found["batch_sampler_size"] = size if isinstance(size, int) else None
+        elif type(self.sampler) in _AS_LONG_EVERY_EPOCH:
+            found["sampler_length"] = len(self.sampler)
+        return found
 
     def _iterator(self, indices: Iterator[Any]) -> EpochIterator:
         if self.num_workers == "auto":
@@ -179,27 +257,34 @@ class DataLoader(Generic[Item]):
         return self._workers_epoch(indices)
 
     def _workers_epoch(self, indices: Iterator[Any]) -> WorkersEpoch:
-        """An epoch made by processes: by those of the last one if they are to persist, else by its own."""
-        if self._pool is not None and self._pool.alive:
-            return WorkersEpoch(self, indices, self._epoch, self._pool)
+        """An epoch made by processes: by those of the last one if they persist and are free, else by its own."""
+        kept = self._pool if self._pool is not None and self._pool.alive else None
+        if kept is not None and not kept.busy:
+            return WorkersEpoch(self, indices, self._epoch, kept)
         assert isinstance(self.num_workers, int)
+        pool = WorkerPool(*self._sent_to_workers(), self._base_seed, self.num_workers)
+        if self.persistent_workers and kept is None:
+            self._pool = pool
+        return WorkersEpoch(self, indices, self._epoch, pool)
+
+    def _sent_to_workers(self) -> tuple[BaseContext, Job | bytes]:
+        """How this loader's workers are started, and what they are given."""
+        by_gt = self.collate_fn in (None, default_collate, default_convert)
         job = Job(
-            dataset=without_gt(self.dataset) if self.collate_fn is None else self.dataset,
+            dataset=without_gt(self.dataset) if by_gt else self.dataset,
             iterable=self._iterable,
             batched=self._auto_collation,
             collate_fn=self.collate_fn,
             drop_last=self.drop_last,
             worker_init_fn=self.worker_init_fn,
         )
-        context = self.multiprocessing_context or default_context()
-        pool = WorkerPool(context, job, self._base_seed, self.num_workers)
-        if self.persistent_workers:
-            self._pool = pool
-        return WorkersEpoch(self, indices, self._epoch, pool)
+        # Whoever left the choice to the loader had their code run in this process, where it may have called GT.
+        return sent_to_workers(job, self.multiprocessing_context, may_fork=not self._chooses_workers)
 
     def _batch_consumed(self, epoch: int) -> None:
         if epoch == self._epoch:
             self._consumed += 1
+            self._samples += self.batch_size or 1
 
     def _epoch_ended(self, epoch: int) -> None:
         if epoch == self._epoch:
@@ -238,7 +323,7 @@ class DataLoader(Generic[Item]):
         >>> bool((next(iter(dl)) == first[0]).all())
         True
         """
-        self._epoch, self._resume = epoch - 1, None
+        self._chosen, self._resume = epoch, None
         tell = getattr(self._index_sampler, "set_epoch", None)
         if callable(tell):
             tell(epoch)
@@ -257,17 +342,35 @@ class DataLoader(Generic[Item]):
         """
         if self._resume is not None:
             return dict(self._resume)
+        if not self.in_order and self._consumed and not self._finished:
+            warnings.warn(
+                "with in_order=False batches are handed out as they are ready, and the state counts them as if in order: a loader "
+                "that goes on from it may repeat some and leave others out",
+                stacklevel=2,
+            )
+        begun = self._epoch >= 0
         return {
             "version": 1,
             "epoch": self._epoch,
             "batch": self._consumed,
-            "finished": self._finished,
+            "samples": self._samples if self._plain else None,
+            "finished": self._finished or self._chosen is not None,
+            "chosen": self._chosen,
             "base_seed": self._base_seed,
-            "sampler": self._sampler_state,
+            "sampler": self._sampler_state if begun else sampler_state(self._below),
+            "mark": self._mark,
+            **self._belongs_to,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes the next `iter` go on where the state was taken."""
+        """Makes the next `iter` go on where the state was taken.
+
+        A state in the middle of an epoch of another dataset, or of a stream that was shared out otherwise, is refused.
+        """
         if state.get("version") != 1:
             raise ValueError(f"this is not the state of a DataLoader that GT can continue: {state!r}")
+        if not state["finished"]:
+            if self._iterable and self.num_workers == "auto" and state.get("stream_workers", 1) > 1:
+                self.num_workers = state["stream_workers"]
+            refuse_another(state, self._identity())
         self._resume = dict(state)

@@ -2,7 +2,8 @@
 
 VERDICT-1: the answer follows from three loops (the real one, one on batches that are there already, the loader alone) and
            from the loader's own counters. Nothing is guessed from how busy a device looks.
-VERDICT-2: the loader's state is put back; the steps are real ones, so the model trains on.
+VERDICT-2: the loader's state and the thread's stream of random numbers are put back; the steps are real ones, so the model
+           trains on.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gt import _core
+from gt.data._half_batch import halved, samples_of
 from gt.data._loader_arguments import available_cores
 from gt.data._step_stages import step_stages
-from gt.data._verdict_measure import ROUNDS, LoaderPass, halved, made_ahead, pass_over, sizes_of, step_seconds
+from gt.data._verdict_measure import ROUNDS, LoaderPass, made_ahead, pass_over, step_seconds
 
 __all__ = ["Verdict", "verdict"]
 
@@ -23,6 +26,10 @@ __all__ = ["Verdict", "verdict"]
 IN_THE_WAY = 1.25
 # A step of which this share does not depend on the batch's size is paid for small batches.
 MOSTLY_FIXED = 0.5
+# Beginning an epoch is worth a word from this share of the loop on.
+LONG_START = 0.2
+# Nobody plans with more; how much more it is depends on how little the rest of the loop takes.
+MOST_HEADROOM = 100.0
 
 _ADVICE = {
     "compute-bound": [
@@ -57,8 +64,9 @@ class Verdict:
     """What holds a loop back. `verdict` is the answer, `report()` the whole story; `print` shows it.
 
     Times are seconds a batch: `real_s` (the loop), `cached_s` (the step on batches that are there), `loader_s` (the loader
-    alone); `stages` holds those of read, decode, gather, copy, forward, backward and optimizer. `headroom` is how many
-    times faster the loop would be if what holds it back took no time.
+    alone), `start_s` (of that, the wait for an epoch's first batch, shared out over the epoch); `stages` holds those of
+    read, decode, gather, copy, forward, backward and optimizer. `headroom` is how many times faster the loop would be if what
+    holds it back took no time, 100 at most.
 
     >>> found = gt.data.Verdict("compute-bound", real_s=0.01, cached_s=0.01, loader_s=0.001)
     >>> found.verdict, round(found.samples_per_s)
@@ -75,6 +83,7 @@ class Verdict:
     headroom: float = 1.0
     stages: dict[str, float] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
+    start_s: float = 0.0
 
     @property
     def samples_per_s(self) -> float:
@@ -88,6 +97,7 @@ class Verdict:
             ("the loop", self.real_s),
             ("the step alone, on batches that are there", self.cached_s),
             ("the loader alone", self.loader_s),
+            ("of that, until an epoch's first batch", self.start_s),
         ]
         lines += [f"  {name:<44}{seconds * 1e3:10.3f} ms a batch" for name, seconds in rows]
         if self.batch_size:
@@ -100,7 +110,8 @@ class Verdict:
             )
         if self.device_share:
             lines.append(f"  {'of a step, computing on the workers':<44}{self.device_share:10.0%}")
-        lines.append(f"  {'headroom':<44}{self.headroom:10.2f} times the speed")
+        more = " or more" if self.headroom >= MOST_HEADROOM else ""
+        lines.append(f"  {'headroom':<44}{self.headroom:10.2f}{more} times the speed")
         return "\n".join([*lines, "", *(f"  - {advice}" for advice in self.advice)])
 
     def _why(self) -> str:
@@ -133,30 +144,40 @@ def verdict(
     >>> gt.data.verdict(dl, lambda batch: time.sleep(len(batch) / 1000), seconds=0.1).verdict
     'compute-bound'
     """
+    if hasattr(loader, "__next__"):
+        raise TypeError(
+            f"the loop is gone through several times, and a {type(loader).__name__} gives its batches once: pass the loader "
+            "itself, or a list of batches"
+        )
+    if batches < 1 or seconds <= 0:
+        raise ValueError(f"a verdict needs some time and batches, but got seconds={seconds} and batches={batches}")
     keep = getattr(loader, "state_dict", None)
     state = keep() if callable(keep) else None
+    drawn = _core.rng_state()
     try:
         return _judged(loader, step_fn, seconds, batches, stages)
     finally:
+        _core.set_rng_state_raw(*drawn)
         if state is not None:
             loader.load_state_dict(state)
 
 
 def _judged(loader: Any, step_fn: Callable[[Any], Any], seconds: float, batches: int, stages: bool) -> Verdict:
     alone, (step_s, device_share), real, busy_here = _looked_at(loader, step_fn, seconds, batches)
-    size = max(sizes_of(alone.kept[0]), key=sizes_of(alone.kept[0]).count, default=0)
+    size = samples_of(alone.kept[0], getattr(loader, "batch_size", None))
     found = Verdict(
         "compute-bound", real.per_batch, step_s, alone.per_batch, batch_size=size, stages=dict(alone.stages)
     )
-    found.device_share = device_share
-    if found.real_s > _most(loader, alone.per_batch, step_s):
+    found.device_share, found.start_s = device_share, alone.start_s
+    if found.real_s > _most(loader, alone, step_s):
         found.verdict = "contention"
-        found.headroom = found.real_s / _expected(loader, alone.per_batch, step_s)
+        found.headroom = found.real_s / _expected(loader, alone, step_s)
     elif found.loader_s >= found.cached_s:
         found.verdict = _loading_stage(alone, loader, busy_here)
         found.headroom = found.real_s / max(found.cached_s, 1e-9)
     else:
         _judge_step(found, step_fn, alone.kept, seconds)
+    found.headroom = min(MOST_HEADROOM, max(1.0, found.headroom))
     if stages:
         found.stages |= step_stages(step_fn, alone.kept)
     found.advice = [*_advice(found, loader)]
@@ -184,27 +205,35 @@ def _looked_at(
         real.append(pass_over(loader, step_fn, seconds / ROUNDS, batches))
         quickest = min(range(len(alone)), key=lambda i: alone[i].per_batch)
         loop = min(real, key=lambda look: look.per_batch)
-        suspect = loop.per_batch > _most(loader, alone[quickest].per_batch, min(steps)[0])
+        suspect = loop.per_batch > _most(loader, alone[quickest], min(steps)[0])
+        # The first round pays for what is only paid once, such as memory that was never touched.
+        over = time.perf_counter() - began > 6 * seconds and len(real) > 1
         # Parts that seem to be in each other's way get twice the rounds: an accident does not happen every time.
-        if len(real) >= (2 * ROUNDS if suspect else ROUNDS) or time.perf_counter() - began > 6 * seconds:
+        if over or len(real) >= (2 * ROUNDS if suspect else ROUNDS):
             break
     alone[quickest].kept = alone[0].kept
     return alone[quickest], min(steps), loop, busy[quickest]
 
 
-def _most(loader: Any, loader_s: float, step_s: float) -> float:
+def _most(loader: Any, alone: LoaderPass, step_s: float) -> float:
     """The most that a batch may cost in the loop before its parts are said to be in each other's way.
 
     Parts that take turns cannot be, nor can one that is nothing beside the other: what makes those slower is outside of
     the loop.
     """
-    comparable = min(loader_s, step_s) > (IN_THE_WAY - 1) * max(loader_s, step_s)
-    return IN_THE_WAY * _expected(loader, loader_s, step_s) if made_ahead(loader) and comparable else math.inf
+    shorter, longer = sorted((alone.per_batch, step_s))
+    comparable = shorter > (IN_THE_WAY - 1) * longer
+    return IN_THE_WAY * _expected(loader, alone, step_s) if made_ahead(loader) and comparable else math.inf
 
 
-def _expected(loader: Any, loader_s: float, step_s: float) -> float:
-    """What a batch costs in the loop if the parts do not disturb each other: the longer one, if they run side by side."""
-    return max(loader_s, step_s) if made_ahead(loader) else loader_s + step_s
+def _expected(loader: Any, alone: LoaderPass, step_s: float) -> float:
+    """What a batch costs in the loop if the parts do not disturb each other: the longer one, if they run side by side.
+
+    An epoch's first batch is waited for in any case: there is nothing to step on before it.
+    """
+    if not made_ahead(loader):
+        return alone.per_batch + step_s
+    return alone.start_s + max(alone.per_batch - alone.start_s, step_s)
 
 
 def _loading_stage(alone: LoaderPass, loader: Any, busy_here: float) -> str:
@@ -225,25 +254,26 @@ def _loading_stage(alone: LoaderPass, loader: Any, busy_here: float) -> str:
 def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], seconds: float) -> None:
     """Tells a step that has enough to do from one that is mostly overhead: by a step on half a batch."""
     size = found.batch_size
-    found.headroom = max(1.0, found.real_s / max(found.cached_s, 1e-9))
+    found.headroom = found.real_s / max(found.cached_s, 1e-9)
     if size < 2:
         return
     half_s = float("inf")
     for _ in range(ROUNDS):
         # By turns, so that what else the machine does falls on both.
         try:
-            half_s = min(half_s, step_seconds(step_fn, [halved(batch, size) for batch in kept], seconds / ROUNDS)[0])
+            halves = [halved(batch, samples_of(batch, size)) for batch in kept]
+            half_s = min(half_s, step_seconds(step_fn, halves, seconds / ROUNDS)[0])
         except Exception:
-            # A step that insists on its batch size cannot be asked.
+            # A batch that cannot be cut, or a step that insists on its batch size, cannot be asked.
             return
         found.cached_s = min(found.cached_s, step_seconds(step_fn, kept, seconds / ROUNDS)[0])
     # A step costs a + b * samples; two sizes give both.
     share = min(1.0, max(0.0, (2 * half_s - found.cached_s) / found.cached_s))
     found.fixed_share = share
-    found.headroom = max(1.0, found.real_s / found.cached_s)
+    found.headroom = found.real_s / found.cached_s
     if share > MOSTLY_FIXED:
         found.verdict = "small-batch-bound"
-        found.headroom = min(100.0, 1 / max(1e-2, 1 - share))
+        found.headroom = 1 / max(1e-2, 1 - share)
 
 
 def _advice(found: Verdict, loader: Any) -> list[str]:
@@ -258,6 +288,13 @@ def _advice(found: Verdict, loader: Any) -> list[str]:
         advice.append(
             f"The workers compute in {found.device_share:.0%} of a step; the rest is the program itself: fewer and larger "
             "operations, no tensors made in loops, fewer reads."
+        )
+    # Threads have no context to be started in.
+    processes = made_ahead(loader) and hasattr(loader, "multiprocessing_context")
+    if processes and not loader.persistent_workers and found.start_s > LONG_START * found.real_s:
+        advice.append(
+            f"{found.start_s / found.real_s:.0%} of the loop is the wait for an epoch's first batch, in which worker processes "
+            "are started: persistent_workers=True keeps them."
         )
     workers = getattr(loader, "num_workers", 0)
     if isinstance(workers, int) and workers > cores:

@@ -1,59 +1,64 @@
 """Timing a training loop in parts: the loop, the loop on batches that are there already, the loader without a loop.
 
 MEASURE-1: a part is timed until everything it recorded has run.
-MEASURE-2: batches that the loader had made before the clock started do not count, nor does starting an epoch.
+MEASURE-2: the loader's time is that of whole epochs: what beginning an epoch takes is shared out over its batches. Where an
+           epoch is longer than the look at it, its beginning is timed apart, and batches that were made ahead do not count.
 MEASURE-3: of several rounds the quickest counts: what disturbs a measurement only ever makes it longer.
+MEASURE-4: a look ends: with the time that was given, at the latest with the epoch in which that was over.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from gt import _core
 from gt.data._step_stages import busy_seconds
 
-__all__ = ["ROUNDS", "LoaderPass", "halved", "pass_over", "sizes_of", "step_seconds"]
+__all__ = ["ROUNDS", "LoaderPass", "pass_over", "step_seconds"]
 
 ROUNDS = 3
 # GT compiles what repeats after some repeats, so a step is run as often before it is timed.
 WARM_STEPS = 8
 
 
+# Seconds a batch by the clock, and by the loader's counters.
+_Seconds = tuple[float, dict[str, float]]
+
+
 class LoaderPass:
-    """One look at a loader: seconds a batch, and what its own counters say a batch took."""
+    """One look at a loader: seconds a batch, those of them that beginning epochs took, and what its own counters say."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self.batches = 0
+        self.per_batch = 0.0
+        self.start_s = 0.0
         self.stages: dict[str, float] = {}
         self.kept: list[Any] = []
 
-    @property
-    def per_batch(self) -> float:
-        return self.seconds / max(1, self.batches)
+    def of_a_part(self, length: int | None, start: _Seconds, some: _Seconds, wait_s: float) -> LoaderPass:
+        """What a whole epoch would take, from its beginning and from some batches after those that were made ahead."""
+        # Of an epoch without an end the beginning is nothing.
+        share = 1 / length if length else 0.0
+        self.start_s = start[0] * share
+        # The first batch came with the beginning, and is not waited for again.
+        self.per_batch = self.start_s + some[0] - wait_s * share
+        self.stages = {k: start[1][k] * share + v * (1 - share) for k, v in some[1].items()}
+        return self
 
 
-class _Endless:
-    """The batches of a loader, epoch after epoch; tells which `next` began an epoch."""
+class _Reading:
+    """The clock and the loader's counters at one moment, when everything that was recorded has run."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader = loader
-        self._batches: Iterator[Any] | None = None
+        _core.synchronize()
+        self.at = time.perf_counter()
+        self.counters = counters(loader)
 
-    def next(self) -> tuple[Any, bool]:
-        """A batch, and whether an epoch began with it."""
-        if self._batches is not None:
-            try:
-                return next(self._batches), False
-            except StopIteration:
-                pass
-        self._batches = iter(self._loader)
-        try:
-            return next(self._batches), True
-        except StopIteration:
-            raise ValueError("the loader has no batches") from None
+    def since(self, earlier: _Reading, batches: int) -> _Seconds:
+        """Seconds and counted seconds a batch between two readings."""
+        counted = {k: (v - earlier.counters.get(k, 0.0)) / batches for k, v in self.counters.items()}
+        return (self.at - earlier.at) / batches, counted
 
 
 def made_ahead(loader: Any) -> int:
@@ -70,33 +75,60 @@ def counters(loader: Any) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if name.endswith("_s") and name != "wait_s"}
 
 
+def batches_of(loader: Any) -> int | None:
+    """How many batches an epoch has, if the loader can tell."""
+    try:
+        return len(loader) or None
+    except (TypeError, NotImplementedError, AttributeError):
+        return None
+
+
+_NO_MORE = object()
+
+
 def pass_over(loader: Any, step_fn: Callable[[Any], Any] | None, seconds: float, batches: int) -> LoaderPass:
-    """Goes over the loader, with the step or without, for so many seconds or batches, whichever ends first."""
-    found = LoaderPass()
-    source = _Endless(loader)
-    for _ in range(made_ahead(loader) + 1):
-        batch, _ = source.next()
-        if step_fn is not None:
-            step_fn(batch)
-        elif len(found.kept) < 4:
-            found.kept.append(batch)
-    _core.synchronize()
-    before, began = counters(loader), time.perf_counter()
-    limit = began + seconds
-    unfair = 0.0
-    while found.batches < batches and (found.batches < 3 or time.perf_counter() < limit):
+    """Goes over the loader, with the step or without, for so many seconds or batches, whichever ends first.
+
+    Whole epochs if one ends in that time; else a part of one.
+    """
+    found, given, starts = LoaderPass(), 0, 0.0
+    length = batches_of(loader)
+    began = _Reading(loader)
+    limit = began.at + seconds
+    while True:
         asked = time.perf_counter()
-        batch, fresh = source.next()
-        if fresh:
-            unfair += time.perf_counter() - asked
-        else:
-            found.batches += 1
-        if step_fn is not None:
-            step_fn(batch)
-    _core.synchronize()
-    found.seconds = time.perf_counter() - began - unfair
-    after = counters(loader)
-    found.stages = {name: (after[name] - before.get(name, 0.0)) / found.batches for name in after}
+        epoch = iter(loader)
+        batch = next(epoch, _NO_MORE)
+        if batch is _NO_MORE:
+            raise ValueError("the loader has no batches")
+        starts += time.perf_counter() - asked
+        in_first = not given
+        if in_first:
+            first, settled, settled_at, waits = _Reading(loader), None, 0, 0.0
+        while batch is not _NO_MORE:
+            if step_fn is not None:
+                step_fn(batch)
+            elif len(found.kept) < 4:
+                found.kept.append(batch)
+            given += 1
+            if in_first:
+                over = time.perf_counter() > limit
+                if settled is None:
+                    if over or given > made_ahead(loader):
+                        settled, settled_at, waits = _Reading(loader), given, 0.0
+                # An epoch of which half is over is gone through: its own time is better than what is concluded from a part.
+                elif (length is None or 2 * given < length) and (
+                    given - settled_at >= batches or (over and given - settled_at >= 3)
+                ):
+                    some = _Reading(loader).since(settled, given - settled_at)
+                    return found.of_a_part(length, first.since(began, 1), some, waits / (given - settled_at))
+            asked = time.perf_counter()
+            batch = next(epoch, _NO_MORE)
+            waits += time.perf_counter() - asked
+        if given >= batches or time.perf_counter() > limit:
+            break
+    found.per_batch, found.stages = _Reading(loader).since(began, given)
+    found.start_s = starts / given
     return found
 
 
@@ -120,34 +152,3 @@ def step_seconds(step_fn: Callable[[Any], Any], batches: list[Any], seconds: flo
         busy_before, busy = busy, busy_seconds()
         rounds.append((passed / steps, min(1.0, (busy - busy_before) / passed)))
     return min(rounds)
-
-
-def sizes_of(batch: Any) -> list[int]:
-    """The lengths of the first dimensions of all arrays and tensors in a batch."""
-    if hasattr(batch, "shape") and hasattr(batch, "dtype"):
-        return [int(batch.shape[0])] if len(batch.shape) else []
-    if isinstance(batch, dict):
-        return [size for value in batch.values() for size in sizes_of(value)]
-    if isinstance(batch, (list, tuple)):
-        return [size for value in batch for size in sizes_of(value)]
-    return []
-
-
-def halved(batch: Any, size: int) -> Any:
-    """The first half of a batch of `size`: of everything in it whose first dimension has that size.
-
-    >>> from gt.data._verdict_measure import halved
-    >>> halved({"x": gt.arange(4), "names": list("abcd"), "n": 4}, 4)
-    {'x': tensor([0, 1]), 'names': ['a', 'b'], 'n': 4}
-    """
-    if hasattr(batch, "shape") and hasattr(batch, "dtype"):
-        return batch[: size // 2] if len(batch.shape) and batch.shape[0] == size else batch
-    if isinstance(batch, dict):
-        return type(batch)({name: halved(value, size) for name, value in batch.items()})
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(halved(value, size) for value in batch))
-    if isinstance(batch, (list, tuple)):
-        if len(batch) == size and not sizes_of(batch):
-            return batch[: size // 2]
-        return type(batch)(halved(value, size) for value in batch)
-    return batch

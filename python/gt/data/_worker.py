@@ -75,10 +75,18 @@ class Job:
     worker_init_fn: Callable[[int], None] | None
 
 
+HINT_FORKED = (
+    "This worker was forked, because that was asked for or because a part of the loader cannot be pickled. To call GT in it, "
+    "define the dataset, collate_fn and worker_init_fn at the top level of a module."
+)
+
+
 class WorkerFailure:
     """An exception on its way from a worker, with its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
+        if isinstance(error, RuntimeError) and "before this process was forked" in str(error):
+            error.add_note(HINT_FORKED)
         self.name = type(error).__name__
         self.text = f"Caught {self.name} {where}.\nOriginal " + "".join(traceback.format_exception(error))
         try:
@@ -193,6 +201,13 @@ def seed_everything(base_seed: int, worker: int) -> int:
     return seed
 
 
+def _tell_torch(info: WorkerInfo) -> None:
+    """Lets `torch.utils.data.get_worker_info` say the same: a dataset written for torch shares itself out by it."""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    if worker is not None:
+        worker._worker_info = info  # type: ignore[attr-defined]
+
+
 def run_worker(line: Connection, job: Job | bytes, base_seed: int, worker: int, workers: int) -> None:
     """What a worker process does from beginning to end."""
     global _info
@@ -210,6 +225,7 @@ def run_worker(line: Connection, job: Job | bytes, base_seed: int, worker: int, 
         made: Job = _unpickled(job) if isinstance(job, bytes) else job
         seed = seed_everything(base_seed, worker)
         _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=made.dataset)
+        _tell_torch(_info)
         if made.worker_init_fn is not None:
             made.worker_init_fn(worker)
     except Exception as error:

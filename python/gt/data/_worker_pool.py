@@ -3,6 +3,7 @@
 POOL-1: a worker that dies is an error at once, with its exit in words; so is one that cannot start.
 POOL-2: whatever interrupts the parent while it reads, the pool is stopped: a half-read line is never read again.
 POOL-3: a pool that nobody refers to any more, and every pool at exit, stops its workers. A forked child stops nobody.
+POOL-4: a pool serves one epoch at a time; `taken_by` names it until it has ended or nobody refers to it any more.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 from gt.data._shared_blocks import Block
 from gt.data._worker import GRACE_S, Job, run_worker
 
-__all__ = ["WorkerPool", "default_context"]
+__all__ = ["WorkerPool", "sent_to_workers"]
 
 PRELOADED = ("gt.data._worker", "numpy")
 HINT_PICKLE = (
@@ -50,6 +51,22 @@ def default_context() -> BaseContext:
     kept = [module for module in wanted if module not in ("__main__", *PRELOADED)]
     context.set_forkserver_preload([*kept, *PRELOADED])
     return context
+
+
+def sent_to_workers(job: Job, context: BaseContext | None, *, may_fork: bool) -> tuple[BaseContext, Job | bytes]:
+    """How workers are started, and what they are given.
+
+    What cannot be pickled, forked workers have by birth. So they are forked where no other way was asked for, and where the
+    system's own libraries bear it: elsewhere than on Linux a forked child may crash before it has called anything of GT's.
+    """
+    if context is not None and context.get_start_method() == "fork":
+        return context, job
+    try:
+        return context or default_context(), _pickled(job)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        if context is not None or not may_fork or sys.platform != "linux":
+            raise
+        return multiprocessing.get_context("fork"), job
 
 
 class Worker:
@@ -121,18 +138,17 @@ class Worker:
 class WorkerPool:
     """The worker processes of a loader."""
 
-    def __init__(self, context: BaseContext, job: Job, base_seed: int, workers: int) -> None:
-        forked = context.get_start_method() == "fork"
-        sent: Job | bytes = job if forked else _pickled(job)
+    def __init__(self, context: BaseContext, job: Job | bytes, base_seed: int, workers: int) -> None:
         self.workers: list[Worker] = []
         self._stop = weakref.finalize(self, _stop, self.workers, os.getpid())
         try:
             for number in range(workers):
-                self.workers.append(Worker(context, sent, base_seed, number, workers))
+                self.workers.append(Worker(context, job, base_seed, number, workers))
         except BaseException:
             self.stop()
             raise
         self.next_task = 0
+        self.taken_by: weakref.ref[Any] | None = None
 
     def stop(self) -> None:
         """Ends the workers; what they are making is lost."""
@@ -143,8 +159,14 @@ class WorkerPool:
         """Whether the pool can still be used."""
         return bool(self._stop.alive)
 
-    def begin_epoch(self) -> None:
-        """Makes the workers forget what they were given and begin their dataset anew."""
+    @property
+    def busy(self) -> bool:
+        """Whether an epoch that may still be asked for batches has these workers."""
+        return self.taken_by is not None and self.taken_by() is not None
+
+    def begin_epoch(self, epoch: Any) -> None:
+        """Makes the workers forget what they were given and begin their dataset anew, for this epoch alone."""
+        self.taken_by = weakref.ref(epoch)
         for worker in self.workers:
             self._send(worker, ("epoch", self.next_task))
 
@@ -167,7 +189,10 @@ class WorkerPool:
             raise
 
     def messages(self, timeout: float | None) -> Iterator[tuple[int, Any]]:
-        """What has come by the time anything has: (worker, message) pairs. None when the time is over."""
+        """What has come by the time anything has: (worker, message) pairs; no pair if that was only a block.
+
+        Raises TimeoutError if nothing at all came in time.
+        """
         try:
             yield from self._messages(timeout)
         except GeneratorExit:
@@ -180,7 +205,10 @@ class WorkerPool:
         by_handle: dict[Any, int] = {}
         for number, worker in enumerate(self.workers):
             by_handle[worker.line] = by_handle[worker.process.sentinel] = number
-        for number in sorted({by_handle[handle] for handle in wait(list(by_handle), timeout)}):
+        ready = wait(list(by_handle), timeout)
+        if not ready:
+            raise TimeoutError
+        for number in sorted({by_handle[handle] for handle in ready}):
             worker = self.workers[number]
             try:
                 if not worker.line.poll():

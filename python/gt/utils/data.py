@@ -7,3 +7,4 @@ True
 
 from gt.data import *  # noqa: F403
 from gt.data import __all__ as __all__
+from gt.data import open as open

@@ -1,5 +1,8 @@
 """Datasets, samplers, collation and the loader in one process: torch's meanings and messages."""
 
+import builtins
+import sys
+import types
 from collections import OrderedDict
 
 import numpy as np
@@ -9,6 +12,7 @@ from python_datasets import Numbers, Pair, Stream
 import gt
 from gt.data import (
     BatchSampler,
+    ChainDataset,
     ConcatDataset,
     DataLoader,
     RandomSampler,
@@ -309,3 +313,48 @@ def test_stats_tell_computing_from_waiting():
         stats = dl.stats()
         assert stats[more] > 0.035 and stats[more] > 5 * stats[less], stats
         assert (stats["batches"], stats["samples"], stats["bytes"]) == (2, 8, 8 * (3 * 4 + 8))
+
+
+def test_all_of_the_module_leaves_builtins_alone():
+    for name in ("gt.data", "gt.utils.data"):
+        taken = {}
+        exec(f"from {name} import *", taken)
+        assert not set(taken) & set(dir(builtins)) - {"__builtins__"}
+    assert callable(gt.data.open) and gt.utils.data.open is gt.data.open
+
+
+def test_collate_fn_is_the_function_that_is_used():
+    assert DataLoader([1, 2]).collate_fn is default_collate
+    assert DataLoader([1, 2], batch_size=None).collate_fn is default_convert
+    assert DataLoader([1, 2], batch_sampler=[[0], [1]]).collate_fn is default_collate
+    for workers in (0, 1):
+        items = [np.ones(2), np.zeros(2)]
+        (batch,) = DataLoader(items, batch_size=2, collate_fn=default_convert, num_workers=workers)
+        assert isinstance(batch, list) and lists(batch) == [[1, 1], [0, 0]]
+        batches = DataLoader(TensorDataset(gt.arange(2)), batch_size=2, collate_fn=default_convert, num_workers=workers)
+        assert [[x.item() for x in row] for row in next(iter(batches))] == [[0], [1]]
+
+
+def test_whole_numbers_may_be_numpys():
+    dl = DataLoader(list(range(4)), batch_size=np.int64(2), num_workers=np.int64(0))
+    assert lists(dl) == [[0, 1], [2, 3]] and type(dl.batch_size) is type(dl.num_workers) is int
+    assert len(list(DataLoader(list(range(4)), num_workers=np.int32(1)))) == 4
+    assert list(BatchSampler(range(3), np.int64(2), False)) == [[0, 1], [2]]
+    for wrong in (2.0, True, "2"):
+        with pytest.raises(ValueError, match="batch_size should be a positive integer value"):
+            DataLoader([1], batch_size=wrong)
+
+
+def test_torchs_streams_are_streams(monkeypatch):
+    torch = types.ModuleType("torch.utils.data")
+    torch.IterableDataset = type("IterableDataset", (), {"__getitem__": None})
+    monkeypatch.setitem(sys.modules, "torch.utils.data", torch)
+
+    class Count(torch.IterableDataset):
+        def __iter__(self):
+            return iter(range(5))
+
+    assert lists(DataLoader(Count(), batch_size=2)) == [[0, 1], [2, 3], [4]]
+    assert list(ChainDataset([Count(), Stream(2)])) == [0, 1, 2, 3, 4, 0, 1]
+    with pytest.raises(AssertionError, match="does not support IterableDataset"):
+        ConcatDataset([Count()])

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+import gt
 from gt.data import BlockShuffleSampler, ConcatDataset
 
 
@@ -48,7 +49,44 @@ def test_the_state_counts_what_was_given():
     state = sampler.state_dict()
     again = BlockShuffleSampler(lengths=[4, 4, 4], pool=2)
     again.load_state_dict(state)
-    assert seen + list(again) == seen + list(indices) and state == {"seed": 1, "epoch": 0, "position": 5}
+    assert seen + list(again) == seen + list(indices) and (state["seed"], state["epoch"], state["position"]) == (
+        1,
+        0,
+        5,
+    )
+
+
+def test_a_state_of_another_order_is_refused():
+    state = BlockShuffleSampler(lengths=[4, 4, 4], pool=2, seed=1).state_dict()
+    with pytest.raises(ValueError, match="other lengths of blocks"):
+        BlockShuffleSampler(lengths=[4, 8], pool=2).load_state_dict(state)
+    with pytest.raises(ValueError, match="pool=2, and this one has pool=1"):
+        BlockShuffleSampler(lengths=[4, 4, 4], pool=1).load_state_dict(state)
+    takes_any = BlockShuffleSampler(lengths=[4, 4, 4])
+    takes_any.load_state_dict(state)
+    assert list(takes_any) == list(BlockShuffleSampler(lengths=[4, 4, 4], pool=2, seed=1))
+    whole = BlockShuffleSampler(lengths=[4, 4, 4], pool="full", seed=1)
+    whole.load_state_dict(BlockShuffleSampler(lengths=[4, 4, 4], pool=50, seed=1).state_dict())
+
+
+def test_a_pool_and_a_seed_may_be_given_in_many_ways():
+    lengths = [5] * 6
+
+    def order(**arguments):
+        return list(BlockShuffleSampler(lengths=lengths, **arguments))
+
+    assert order(pool=np.int64(3), seed=np.int64(2)) == order(pool=3, seed=2)
+    assert order(seed=gt.Generator().manual_seed(7)) == order(seed=7) != order(seed=8)
+    gt.manual_seed(11)
+    assert order(seed=None) == order(seed=11)
+    assert order(pool="auto") == order() == order(pool=128)
+    assert order(pool="full") == order(pool=6) and BlockShuffleSampler(lengths=[], pool="full").pool == 1
+    for wrong in ("half", 1.5, True):
+        with pytest.raises(ValueError, match="pool should be a positive number of blocks, 'auto' or 'full'"):
+            order(pool=wrong)
+    for wrong in ([1.5], [[1]], [-1], ["a"]):
+        with pytest.raises(ValueError, match="lengths should be a list of non-negative numbers"):
+            BlockShuffleSampler(lengths=wrong)
 
 
 def test_the_order_is_the_same_on_every_machine():

@@ -1,5 +1,6 @@
 """What goes wrong with workers: errors, deaths, hangs, Ctrl-C; and that nothing is left behind."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,10 +19,12 @@ from python_datasets import (
     Growing,
     Hanging,
     Numbers,
+    Sleeping,
     failing_init,
     pids,
 )
 
+import gt
 from gt.data import DataLoader
 
 pytestmark = pytest.mark.timeout(60)
@@ -78,11 +81,19 @@ def test_errors_before_the_first_item_are_told():
         next(iter(DataLoader(BrokenStream(), num_workers=1)))
 
 
-def test_what_cannot_be_sent_is_named():
-    with pytest.raises((AttributeError, TypeError, Exception), match="define them at the top level of a module"):
-        iter(DataLoader(Numbers(4), num_workers=1, collate_fn=lambda items: items))
+def test_what_cannot_be_sent_is_named_where_a_context_was_asked_for():
+    for context in ("spawn", "forkserver"):
+        with pytest.raises((AttributeError, TypeError, Exception), match="define them at the top level of a module"):
+            iter(DataLoader(Numbers(4), num_workers=1, collate_fn=lambda items: items, multiprocessing_context=context))
     dl = DataLoader(Numbers(4), num_workers=1, collate_fn=lambda items: items[0][1], multiprocessing_context="fork")
     assert list(dl) == [0, 1, 2, 3]
+
+
+def test_a_worker_that_was_forked_and_calls_gt_is_told_why_it_cannot():
+    gt.ones(3).sum().item()
+    dl = DataLoader(Numbers(4), num_workers=1, collate_fn=lambda items: gt.tensor([i for _, i in items]))
+    with pytest.raises(RuntimeError, match="GT was started before this process was forked(.|\n)*top level of a module"):
+        list(dl)
 
 
 @pytest.mark.parametrize("dataset, ending", [(Dying, r"killed by signal 9 \(SIGKILL\)"), (Exiting, "exit code 3")])
@@ -119,6 +130,33 @@ def test_a_slow_batch_times_out():
         list(batches)
 
 
+def test_a_timeout_counts_only_time_in_which_nothing_came():
+    # The first that comes of a worker is a block, before its first batch.
+    dl = DataLoader(Sleeping(4, 0.2), batch_size=2, num_workers=1, timeout=20)
+    assert [i.tolist() for _, i in dl] == [[0, 1], [2, 3]]
+
+
+def test_forked_workers_leave_nothing_behind():
+    class Local(Growing):
+        pass
+
+    def use(**arguments):
+        dl = DataLoader(
+            Local([10, 200_000, 5, 400_000] * 2), num_workers=2, collate_fn=lambda i: (os.getpid(), i), **arguments
+        )
+        found = {pid for pid, _ in dl}
+        batches = iter(dl)
+        found.add(next(batches)[0])
+        return found
+
+    use()
+    shared, files = shared_files(), open_files()
+    workers = use() | use(persistent_workers=True)
+    assert len(workers) >= 4 and os.getpid() not in workers
+    assert gone(workers) and shared_files() == shared and open_files() <= files
+    assert not workers & {child.pid for child in multiprocessing.active_children()}
+
+
 def test_nothing_is_left_behind():
     def use(dl):
         list(dl)
@@ -145,6 +183,7 @@ sys.path.insert(0, {here!r})
 import gt
 from gt.data import DataLoader
 from python_datasets import {dataset}, pids
+{more}
 if __name__ == "__main__":
     gt.ones(3).sum().item()
     first = DataLoader(Numbers(4), num_workers=2, collate_fn=pids, persistent_workers=True)
@@ -159,8 +198,8 @@ if __name__ == "__main__":
 """
 
 
-def start(dataset, arguments=""):
-    text = PROGRAM.format(here=HERE, dataset=dataset, arguments=arguments).replace(
+def start(dataset, arguments="", more=""):
+    text = PROGRAM.format(here=HERE, dataset=dataset, arguments=arguments, more=more).replace(
         "import Hanging", "import Numbers, Hanging"
     )
     command = [sys.executable, "-c", textwrap.dedent(text)]
@@ -183,9 +222,14 @@ def members(group):
     return found
 
 
-def test_workers_do_not_outlive_a_killed_parent():
+# A function of a program that is no file: its workers are forked.
+FORKED = "here = pids\ndef pids(items): return here(items)"
+
+
+@pytest.mark.parametrize("more", ["", FORKED], ids=["sent", "forked"])
+def test_workers_do_not_outlive_a_killed_parent(more):
     shared = shared_files()
-    process, workers = start("Hanging")
+    process, workers = start("Hanging", more=more)
     try:
         assert len(workers) == 2 and all(alive(pid) for pid in workers)
         time.sleep(0.5)
@@ -200,8 +244,9 @@ def test_workers_do_not_outlive_a_killed_parent():
         process.communicate()
 
 
-def test_ctrl_c_ends_the_wait_and_the_workers():
-    process, _ = start("Hanging")
+@pytest.mark.parametrize("more", ["", FORKED], ids=["sent", "forked"])
+def test_ctrl_c_ends_the_wait_and_the_workers(more):
+    process, _ = start("Hanging", more=more)
     try:
         time.sleep(0.7)
         everyone = members(process.pid)

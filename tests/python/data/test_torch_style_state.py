@@ -1,13 +1,15 @@
 """Stopping in the middle of an epoch and going on: exactly the remaining samples, then the same epochs as without a stop."""
 
+import copy
 import json
+import pickle
 import random
 
 import pytest
-from python_datasets import Numbers, Stream
+from python_datasets import Numbers, Stream, pids
 
 import gt
-from gt.data import BlockShuffleSampler, DataLoader, RandomSampler, WeightedRandomSampler
+from gt.data import BatchSampler, BlockShuffleSampler, DataLoader, RandomSampler, WeightedRandomSampler
 
 
 def ids(dl):
@@ -114,3 +116,190 @@ def test_set_epoch_reaches_the_sampler():
 def test_a_state_of_something_else_is_refused():
     with pytest.raises(ValueError, match="not the state of a DataLoader"):
         DataLoader(Numbers(3)).load_state_dict({"lr": 0.1})
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_state_of_a_loader_that_was_not_begun_is_its_first_epoch(name):
+    gt.manual_seed(11)
+    random_state = gt.get_rng_state()
+    dl = DataLoader(Numbers(20), **ORDERS[name]())
+    state = json.loads(json.dumps(dl.state_dict()))
+    first, second = ids(dl), ids(dl)
+    for again in (dl, DataLoader(Numbers(20), **ORDERS[name]())):
+        gt.set_rng_state(random_state)
+        again.load_state_dict(state)
+        assert ids(again) == first and ids(again) == second
+
+
+def test_an_epoch_that_was_chosen_is_in_the_state():
+    def loader():
+        return DataLoader(Numbers(20), batch_size=4, shuffle=True, generator=5)
+
+    dl = loader()
+    epochs = [ids(dl) for _ in range(4)]
+    for chosen in (loader(), dl):
+        chosen.set_epoch(2)
+        again = loader()
+        again.load_state_dict(chosen.state_dict())
+        assert ids(again) == epochs[2] and ids(again) == epochs[3]
+
+
+def test_an_older_state_is_loaded():
+    """As GT wrote them before states told what they belong to."""
+    dl = DataLoader(Numbers(20), batch_size=4, shuffle=True, generator=5)
+    batches = iter(dl)
+    next(batches)
+    now = dl.state_dict()
+    old = {name: now[name] for name in ("version", "epoch", "batch", "finished", "base_seed")}
+    again = DataLoader(Numbers(20), batch_size=4, shuffle=True, generator=5)
+    again.load_state_dict(old | {"sampler": {"sampler": now["sampler"]}})
+    assert ids(again) == ids(batches)
+    again.load_state_dict({"version": 1, "epoch": -1, "batch": 0, "finished": True, "base_seed": 0, "sampler": None})
+    assert again._epoch == 0 and ids(again)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("other", [1, 8, 50])
+def test_another_batch_size_goes_on_with_the_right_sample(name, other):
+    if name == "no batches":
+        return
+    dl = DataLoader(Numbers(20), **ORDERS[name]())
+    batches = iter(dl)
+    next(batches), next(batches)
+    state, left = dl.state_dict(), sum(ids(batches), [])
+    again = DataLoader(Numbers(20), **ORDERS[name]() | {"batch_size": other})
+    again.load_state_dict(state)
+    batches = iter(again)
+    seen = next(batches)[1].tolist()
+    assert seen == left[:other]
+    third = DataLoader(Numbers(20), **ORDERS[name]())
+    third.load_state_dict(again.state_dict())
+    assert seen + sum(ids(third), []) == left
+
+
+def begun(dataset, **arguments):
+    """The state after the first batch."""
+    dl = DataLoader(dataset, **arguments)
+    batches = iter(dl)
+    next(batches)
+    return dl.state_dict()
+
+
+REFUSED = {
+    "its dataset has 20 samples, and this one 10": (
+        lambda: begun(Numbers(20), batch_size=2),
+        lambda: DataLoader(Numbers(10), batch_size=2),
+    ),
+    "its sampler has 20 indices, and this one 5": (
+        lambda: begun(Numbers(20), batch_size=2),
+        lambda: DataLoader(Numbers(20), batch_size=2, sampler=range(5)),
+    ),
+    "shared out to 2 workers, and this loader has 1": (
+        lambda: begun(Stream(20), batch_size=2, num_workers=2),
+        lambda: DataLoader(Stream(20), batch_size=2),
+    ),
+    "counted in batches of 2, and this loader makes batches of 4": (
+        lambda: begun(Stream(20), batch_size=2),
+        lambda: DataLoader(Stream(20), batch_size=4),
+    ),
+    "it counts samples, and this loader batches": (
+        lambda: begun(Numbers(20), batch_size=2),
+        lambda: DataLoader(Numbers(20), batch_sampler=BatchSampler(range(20), 2, False)),
+    ),
+    "its batch_sampler makes batches of 2, and this one of 4": (
+        lambda: begun(Numbers(20), batch_sampler=BatchSampler(range(20), 2, False)),
+        lambda: DataLoader(Numbers(20), batch_sampler=BatchSampler(range(20), 4, False)),
+    ),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_state_that_would_lose_or_repeat_samples_is_refused(words):
+    state, other = (make() for make in REFUSED[words])
+    with pytest.raises(ValueError, match=words):
+        other.load_state_dict(state)
+
+
+def test_between_epochs_a_dataset_may_have_grown():
+    dl = DataLoader(Numbers(4), batch_size=2)
+    ids(dl)
+    again = DataLoader(Numbers(6), batch_size=2)
+    again.load_state_dict(dl.state_dict())
+    assert ids(again) == [[0, 1], [2, 3], [4, 5]]
+    dl = DataLoader(Numbers(4), batch_sampler=BatchSampler(RandomSampler(range(4)), 2, False))
+    ids(dl)
+    again = DataLoader(Numbers(4), batch_sampler=BatchSampler(RandomSampler(range(4)), 4, False))
+    again.load_state_dict(dl.state_dict())
+    assert len(ids(again)) == 1
+
+
+class Varying:
+    """A user's batch sampler, with another number of batches in every epoch."""
+
+    def __init__(self):
+        self.epochs = 0
+
+    def __len__(self):
+        if not self.epochs:
+            raise RuntimeError("not begun")
+        return self.epochs
+
+    def __iter__(self):
+        self.epochs += 1
+        return iter([[i] for i in range(8 + self.epochs)])
+
+
+def test_a_batch_sampler_may_have_another_length_in_every_epoch():
+    dl = DataLoader(Numbers(20), batch_sampler=Varying())
+    ids(dl)
+    batches = iter(dl)
+    next(batches)
+    again = DataLoader(Numbers(20), batch_sampler=Varying())
+    again.load_state_dict(dl.state_dict())
+    assert ids(again) == [[i] for i in range(1, 9)]
+
+
+def test_a_state_of_batches_out_of_order_is_told_of():
+    dl = DataLoader(Numbers(20), num_workers=2, in_order=False)
+    batches = iter(dl)
+    next(batches)
+    with pytest.warns(UserWarning, match="with in_order=False"):
+        dl.state_dict()
+
+
+class Drawing:
+    """A user's sampler, of the kind that cannot be asked for its state."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def __len__(self):
+        return 20
+
+    def __iter__(self):
+        return iter(self.random.sample(range(20), 20))
+
+
+def test_a_sampler_that_draws_anew_is_told_of():
+    state = begun(Numbers(20), batch_size=4, sampler=Drawing(1))
+    same = DataLoader(Numbers(20), batch_size=4, sampler=Drawing(1))
+    same.load_state_dict(state)
+    assert len(ids(same)) == 4
+    other = DataLoader(Numbers(20), batch_size=4, sampler=Drawing(2))
+    other.load_state_dict(state)
+    with pytest.warns(UserWarning, match="Drawing has no state_dict and begins this epoch with other indices"):
+        iter(other)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda dl: pickle.loads(pickle.dumps(dl))], ids=["deepcopy", "pickle"]
+)
+def test_a_copy_of_a_loader_goes_on_like_the_loader(copied):
+    dl = DataLoader(Numbers(20), batch_size=4, shuffle=True, generator=gt.Generator().manual_seed(3))
+    ids(dl)
+    again = copied(dl)
+    assert again.generator is again.sampler.generator is not dl.generator
+    assert ids(again) == ids(dl)
+    dl = DataLoader(Numbers(4), num_workers=1, collate_fn=pids, persistent_workers=True)
+    first = set(dl)
+    assert len(set(copied(dl))) == 1 and set(copied(dl)) != first == set(dl)

@@ -68,6 +68,15 @@ except gt.OutOfMemoryError as error:
     assert "not even a batch of 1 fits" in run(program, GT_MEMORY_LIMIT=64 << 20).stdout
 
 
+def test_a_table_without_a_size_that_fits_can_be_printed():
+    text = str(BatchSizes((TriedSize(1_000_000, 0.0, None, 0, 0.0, fits=False),), effective=64))
+    assert "1000000  out of memory" in text and "suggested: none; not even a batch of 1000000 fits" in text
+
+
+def test_it_is_found_beside_the_loaders():
+    assert gt.data.tune_batch_size is gt.tune_batch_size
+
+
 def test_errors_that_nobody_read_are_found():
     table = gt.ones(4, 4)
     with pytest.raises(IndexError):

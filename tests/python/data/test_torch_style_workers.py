@@ -1,7 +1,9 @@
 """Worker processes: the same batches as without, what may be in a batch, seeds, order, speed, processes."""
 
 import os
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -136,10 +138,50 @@ def test_an_epoch_may_be_broken_off():
     assert ids(dl) == [[i, i + 1] for i in range(0, 40, 2)]
 
 
-def test_loops_over_one_loader_may_nest():
-    for workers in (0, 1):
-        dl = DataLoader(Numbers(3), num_workers=workers)
+@pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}], ids=str)
+def test_loops_over_one_loader_may_nest(arguments):
+    for _ in range(2):
+        dl = DataLoader(Numbers(3), **arguments)
         assert [(i.item(), j.item()) for _, i in dl for _, j in dl] == [(i, j) for i in range(3) for j in range(3)]
+
+
+def test_a_second_iterator_has_workers_of_its_own_while_the_first_lives():
+    dl = DataLoader(Numbers(6), num_workers=1, collate_fn=pids, persistent_workers=True)
+    first = iter(dl)
+    kept = next(first)
+    second = iter(dl)
+    own = next(second)
+    assert own != kept and [*first] == [kept] * 5 and [*second] == [own] * 5
+    with pytest.raises(ProcessLookupError):
+        os.kill(own, 0)
+    assert set(dl) == {kept}
+    stream = DataLoader(Stream(6), num_workers=1, persistent_workers=True)
+    first, second = iter(stream), iter(stream)
+    assert [(a.item(), b.item()) for a, b in zip(first, second)] == [(i, i) for i in range(6)]
+
+
+def test_a_lambda_and_a_local_class_reach_the_workers():
+    class Local(Numbers):
+        def __getitem__(self, i):
+            return super().__getitem__(i)[1] * 10
+
+    assert [b.tolist() for b in DataLoader(Local(3), num_workers=2)] == [[0], [10], [20]]
+    dl = DataLoader(Numbers(3), num_workers=2, collate_fn=lambda items: (os.getpid(), items[0][1]))
+    assert [i for _, i in dl] == [0, 1, 2] and os.getpid() not in {pid for pid, _ in dl}
+
+
+def test_what_a_program_that_is_no_file_defines_reaches_the_workers():
+    program = """
+        import gt
+        class Here(gt.data.Dataset):
+            def __len__(self):
+                return 3
+            def __getitem__(self, i):
+                return i * 10
+        gt.ones(3).sum().item()
+        print([b.tolist() for b in gt.data.DataLoader(Here(), num_workers=2)])
+    """
+    assert run(program).stdout.strip() == "[[0], [10], [20]]"
 
 
 def test_a_loop_that_is_left_takes_its_workers_with_it():
@@ -158,6 +200,19 @@ def test_auto_stays_without_workers_if_nothing_can_be_sent():
     with pytest.warns(UserWarning, match="stays without workers"):
         assert sum(dl) == 64
     assert dl.num_workers == 0
+
+
+def test_auto_does_not_fork_for_a_stream_either():
+    class Local(Stream):
+        def __iter__(self):
+            for i in super().__iter__():
+                time.sleep(0.003)
+                yield i
+
+    dl = DataLoader(Local(8), num_workers="auto")
+    with pytest.warns(UserWarning, match="stays without workers"):
+        assert len(list(dl)) == 8
+    assert len(list(dl)) == 8 and dl.num_workers == 0
 
 
 def test_out_of_order_nothing_is_lost():
@@ -247,3 +302,15 @@ def test_torchs_forking_loader_works_beside_a_running_gt():
         print("done")
     """
     assert run(program).stdout.strip() == "done"
+
+
+def test_torchs_get_worker_info_tells_the_same(monkeypatch):
+    """A stream written for torch shares itself out by it; without, every worker would give all of it."""
+    torchs = types.SimpleNamespace(_worker_info=None)
+    monkeypatch.setitem(sys.modules, "torch.utils.data._utils.worker", torchs)
+
+    class Asking(Stream):
+        def __iter__(self):
+            return iter(range(torchs._worker_info.id, self.n, torchs._worker_info.num_workers))
+
+    assert [b.item() for b in DataLoader(Asking(5), num_workers=2)] == [0, 1, 2, 3, 4]

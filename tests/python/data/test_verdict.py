@@ -11,6 +11,7 @@ from python_datasets import Numbers, Sleeping, Spinning, spin
 
 import gt
 from gt.data import DataLoader, verdict
+from gt.data._half_batch import halved
 
 SECONDS = 0.25
 
@@ -154,3 +155,102 @@ def test_a_step_that_wants_its_batch_size_is_not_asked_for_another():
         time.sleep(0.004)
 
     assert judged("compute-bound", DataLoader(Numbers(64), batch_size=8), step, seconds=0.05).fixed_share is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("samples", [4, 8], ids=["one batch", "two batches"])
+def test_a_loader_of_few_batches_gets_its_verdict(samples):
+    found = judged("compute-bound", DataLoader(Numbers(samples), batch_size=4), lambda b: time.sleep(0.002 * len(b[0])))
+    assert 0.008 <= found.cached_s <= found.real_s and found.loader_s < 0.004
+
+
+class LateFirst:
+    """A loader that does nearly all of its work before an epoch's first batch."""
+
+    def __init__(self, start_s, batches):
+        self.start_s, self.batches = start_s, batches
+
+    def __len__(self):
+        return self.batches
+
+    def __iter__(self):
+        time.sleep(self.start_s)
+        for _ in range(self.batches):
+            time.sleep(0.001)
+            yield gt.ones(4)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("batches", [5, 400], ids=["whole epochs", "a part of one"])
+def test_what_comes_before_the_first_batch_is_shared_out_over_the_epoch(batches):
+    """Ten milliseconds a batch, of which all but one are slept before the first batch."""
+    loader = LateFirst(0.009 * batches, batches)
+    found = judged("storage-bound", loader, lambda b: time.sleep(0.004), seconds=0.2)
+    assert 0.0099 < found.loader_s < 0.015 and 0.0089 < found.start_s < 0.013, found
+    assert 0.0139 < found.real_s < 0.02, found
+    assert "until an epoch's first batch" in str(found)
+
+
+def test_starting_processes_for_every_epoch_is_told():
+    found = verdict(DataLoader(Numbers(8), batch_size=4, num_workers=1), lambda b: None, seconds=0.1)
+    assert any("persistent_workers=True" in advice for advice in found.advice), found
+    found = verdict(DataLoader(Numbers(8), batch_size=4, num_workers=1, persistent_workers=True), lambda b: None)
+    assert not any("persistent_workers=True" in advice for advice in found.advice), found
+
+
+@pytest.mark.parametrize("ragged", ["shared", "each"])
+def test_packed_batches_are_counted_and_cut_by_samples(tmp_path, ragged):
+    rng = np.random.default_rng(0)
+    columns = {"v": [rng.random(n) for n in rng.integers(0, 30, 200)], "label": np.arange(200)}
+    gt.data.write_parquet(tmp_path / "x.parquet", columns, rows_per_group=50)
+    dl = DataLoader(gt.data.ParquetDataset(tmp_path / "x.parquet"), batch_size=20, collate="packed", ragged=ragged)
+    name = "cu_seqlens" if ragged == "shared" else "v_cu_seqlens"
+    sizes = set()
+
+    def step(batch):
+        ends = batch[name].tolist()
+        assert ends[-1] == len(batch["v"]) and len(ends) - 1 == len(batch["label"])
+        sizes.add(len(batch["label"]))
+        time.sleep(0.0005 * len(batch["label"]))
+
+    found = judged("compute-bound", dl, step, seconds=0.1)
+    assert found.batch_size == 20 and sizes == {20, 10} and found.fixed_share < 0.5
+
+
+def test_a_batch_that_cannot_be_cut_without_doubt_is_not_cut():
+    def packed(items):
+        return np.concatenate([x for x, _ in items]), np.arange(len(items) + 1) * 3
+
+    def step(batch):
+        assert len(batch[0]) == batch[1][-1]
+        time.sleep(0.004)
+
+    found = judged("compute-bound", DataLoader(Numbers(64), batch_size=8, collate_fn=packed), step, seconds=0.05)
+    assert found.batch_size == 8 and found.fixed_share is None
+    with pytest.raises(ValueError, match="an entry a sample or an entry an item"):
+        halved({"x": np.zeros(2), "cu_seqlens": np.array([0, 0, 2])}, 2)
+
+
+def test_what_can_be_gone_through_once_is_refused():
+    with pytest.raises(TypeError, match="gives its batches once"):
+        verdict((gt.ones(4) for _ in range(9)), lambda b: None)
+    with pytest.raises(TypeError, match="gives its batches once"):
+        verdict(iter(DataLoader(Numbers(4))), lambda b: None)
+
+
+def test_headroom_has_an_end():
+    found = judged("storage-bound", DataLoader(Sleeping(100, 0.02)), lambda b: None, seconds=0.05)
+    assert found.headroom == 100 and "100.00 or more times the speed" in str(found)
+
+
+def test_the_first_epoch_after_a_verdict_is_the_first():
+    for arguments in ({"generator": 5}, {"generator": gt.Generator().manual_seed(5)}, {}):
+        state = gt.get_rng_state()
+        dl = DataLoader(Numbers(20), batch_size=4, shuffle=True, **arguments)
+        before = dl.state_dict()
+        verdict(dl, lambda b: None, seconds=0.02, stages=False)
+        found = [i.tolist() for _, i in dl]
+        gt.set_rng_state(state)
+        again = DataLoader(Numbers(20), batch_size=4, shuffle=True, **arguments)
+        again.load_state_dict(before)
+        assert [i.tolist() for _, i in again] == found
