@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gt
+from gt.data._loader_arguments import whole_number
 from gt.data._sources import FileDataset
 from gt.data._transforms import ColumnExpression
 
-__all__ = ["outputs", "whole_number"]
+__all__ = ["at_least_one", "outputs"]
 
 
-def whole_number(name: str, number: Any, least: int = 1) -> int | None:
-    """A whole number, of NumPy's too; none where none was given."""
-    if number is None:
-        return None
-    if isinstance(number, bool) or not hasattr(number, "__index__") or operator.index(number) < least:
-        raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
-    return operator.index(number)
+def at_least_one(name: str, number: Any) -> int | None:
+    """A whole number above zero; none where none was given."""
+    number = whole_number(number)
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number > 0):
+        return number
+    raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
 
 
 def _dtype(dtype: Any) -> str | None:
@@ -60,9 +59,9 @@ def outputs(
                 "column": e.column,
                 "dtype": _dtype(dtype),
                 "steps": list(e.steps),
-                "max_len": whole_number("max_len", of["max_len"](e.name)),
+                "max_len": at_least_one("max_len", of["max_len"](e.name)),
                 "pad_value": float(of["pad_value"](e.name) or 0),
-                "multiple": whole_number("pad_to_multiple_of", of["pad_to_multiple_of"](e.name)) or 1,
+                "multiple": at_least_one("pad_to_multiple_of", of["pad_to_multiple_of"](e.name)) or 1,
             }
         )
     return out

@@ -12,13 +12,14 @@ from typing import Any
 
 import gt
 from gt import _core
-from gt.data._batch_entries import outputs, whole_number
+from gt.data._batch_entries import at_least_one, outputs
 from gt.data._keyed_order import initial_seed
-from gt.data._loader_arguments import available_cores
+from gt.data._loader_arguments import available_cores, whole_number
 from gt.data._memory import memory_bytes, pool_that_fits
 from gt.data._report import DryRun, Mixing, ShuffleReport
 from gt.data._sources import CachedDataset, FileDataset
 from gt.data._torch_loader import DataLoader as _PythonLoader
+from gt.data._torch_loader import Item
 from gt.data._transforms import ColumnExpression
 
 __all__ = ["DataLoader", "FileLoader"]
@@ -41,7 +42,7 @@ _POSITIONAL = _PYTHON_LOADER[1:]
 _MADE_BY_PYTHON = ("collate_fn", "sampler", "batch_sampler", "worker_init_fn", "multiprocessing_context")
 
 
-class DataLoader(_PythonLoader):
+class DataLoader(_PythonLoader[Item]):
     """Batches of a data set, with PyTorch's names and meanings.
 
     Over a `Dataset` or anything else with `__getitem__` and `__len__`, or an `IterableDataset`, it is PyTorch's loader: Python
@@ -55,7 +56,7 @@ class DataLoader(_PythonLoader):
     [[0, 1, 2], [3, 4, 5]]
     """
 
-    def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> DataLoader:
+    def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> DataLoader[Any]:
         if issubclass(cls, FileLoader) or not isinstance(dataset, FileDataset):
             return object.__new__(cls)
         given = {**dict(zip(_POSITIONAL, args)), **kwargs}
@@ -70,12 +71,12 @@ class DataLoader(_PythonLoader):
 
 
 @functools.cache
-def _over_files(cls: type[DataLoader]) -> type[FileLoader]:
+def _over_files(cls: type[DataLoader[Any]]) -> type[FileLoader]:
     """The loader of files that a class stands for: a user's class comes first, and its `super()` is the loader of files."""
     return FileLoader if cls is DataLoader else type(cls.__name__, (cls, FileLoader), {"__module__": cls.__module__})
 
 
-class FileLoader(DataLoader):
+class FileLoader(DataLoader[Any]):
     """Batches of a data set in files, as a dict of tensors. `gt.data.DataLoader` makes one.
 
     PyTorch's arguments mean what they mean there: `batch_size shuffle drop_last num_workers prefetch_factor pin_memory
@@ -161,14 +162,14 @@ class FileLoader(DataLoader):
                 raise ValueError(f"{name} should be one of {known}, but got {value!r}")
         if batch_size is None and max_tokens is None:
             raise ValueError("batch_size=None needs max_tokens: samples of files come in batches")
-        batch_size = whole_number("batch_size", batch_size)
-        max_tokens = whole_number("max_tokens", max_tokens)
-        lanes = whole_number("lanes", lanes) or 1
+        batch_size = at_least_one("batch_size", batch_size)
+        max_tokens = at_least_one("max_tokens", max_tokens)
+        lanes = at_least_one("lanes", lanes) or 1
         if num_workers == "auto":
             num_workers = available_cores()
-        if isinstance(num_workers, (bool, str)) or not hasattr(num_workers, "__index__"):
+        num_workers = whole_number(num_workers)
+        if not isinstance(num_workers, int) or isinstance(num_workers, bool):
             raise TypeError(f"num_workers should be a number or 'auto', but got num_workers={num_workers!r}")
-        num_workers = operator.index(num_workers)
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative")
         if timeout < 0:

@@ -371,12 +371,30 @@ def test_arguments_may_be_numbers_and_dtypes_of_numpy(lists):
             loader(lists, **wrong)
 
 
+def test_columns_that_are_cut_differently_have_their_own_lengths(tmp_path):
+    lengths = [5, 0, 2, 7]
+    columns = {name: [np.arange(n) + 1 for n in lengths] for name in ("a", "b", "c")}
+    gt.data.write_parquet(tmp_path / "x.parquet", columns)
+    ds = gt.data.ParquetDataset(tmp_path / "x.parquet")
+    (batch,) = gt.data.DataLoader(ds, batch_size=4, max_len={"b": 3}, pad_value={"c": -1})
+    assert set(batch) == {"a", "b", "c", "lengths", "mask", "b_lengths", "b_mask"}
+    assert batch["lengths"].tolist() == lengths and batch["b_lengths"].tolist() == [3, 0, 2, 3]
+    assert batch["a"].shape == batch["c"].shape == batch["mask"].shape == (4, 7)
+    assert batch["b"].tolist() == [[1, 2, 3], [0, 0, 0], [1, 2, 0], [1, 2, 3]]
+    assert batch["b_mask"].sum().item() == 8 and batch["c"][1].tolist() == [-1] * 7
+    (batch,) = gt.data.DataLoader(ds, batch_size=4, max_len={"a": 1}, collate="packed")
+    assert batch["cu_seqlens"].tolist() == [0, 1, 1, 2, 3] and batch["b_cu_seqlens"].tolist() == [0, 5, 5, 7, 14]
+    with pytest.raises(ValueError, match="needs one max_len"):
+        next(iter(gt.data.DataLoader(ds, batch_size=4, max_len={"a": 1}, outliers="split")))
+
+
 def test_a_class_of_ones_own_is_a_loader_of_files_too(lists):
     class Mine(gt.data.DataLoader):
         def __init__(self, data, **options):
             super().__init__(data, batch_size=8, sample_ids=True, shuffle_pool=4, **options)
             self.mine = True
 
+    assert gt.data.DataLoader[int].__origin__ is gt.data.DataLoader
     mine = Mine(lists)
     assert isinstance(mine, gt.data.FileLoader) and mine.mine and type(mine).__name__ == "Mine"
     assert ids_of(mine) == ids_of(loader(lists))
