@@ -38,6 +38,7 @@ mod arrow_file;
 mod ask;
 mod batch;
 mod block;
+mod caught;
 mod description;
 mod error;
 mod field;

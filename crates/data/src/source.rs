@@ -74,4 +74,9 @@ pub trait Source: Send + Sync {
     fn left_out(&self) -> &[(String, String)] {
         self.files().left_out()
     }
+
+    /// Columns of the files that GT does not read, with the reason, where none were named by the caller.
+    fn unread(&self) -> &[(String, String)] {
+        &[]
+    }
 }

@@ -350,6 +350,10 @@ impl Source for EventSource {
         &self.reader.files
     }
 
+    fn unread(&self) -> &[(String, String)] {
+        &self.reader.unread
+    }
+
     fn fingerprint(&self) -> u64 {
         self.files().fingerprint() ^ self.events.len() as u64
     }

@@ -8,6 +8,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 use serde::{Deserialize, Serialize};
 
+use crate::caught::caught;
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::files::{Location, OpenFile, Stamp};
@@ -78,13 +79,10 @@ impl Footer {
     /// Reads the footer of a file.
     pub(crate) fn read(location: &Location) -> Result<(Footer, Stamp)> {
         let file = location.open()?;
-        // A parser may panic over a footer that is damaged in a way its authors did not think of.
-        let read = std::panic::AssertUnwindSafe(|| {
+        caught(location, || {
             let opened = parse(file, false)?;
             Ok((Footer::of(&opened)?, opened.file.stamp().clone()))
-        });
-        std::panic::catch_unwind(read)
-            .unwrap_or_else(|_| Err(DataError::corrupt(location, "its footer cannot be parsed")))
+        })
     }
 
     fn of(opened: &Opened) -> Result<Footer> {

@@ -10,6 +10,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use serde::{Deserialize, Serialize};
 
 use crate::block::{Block, Column};
+use crate::caught::caught;
 use crate::error::{DataError, Result};
 use crate::field::Field;
 use crate::files::{self, Location, SourceFiles};
@@ -42,10 +43,21 @@ pub struct ParquetOptions {
 }
 
 impl ParquetOptions {
+    /// Whether columns are named once each.
+    pub(crate) fn check(&self) -> Result<()> {
+        named_once(self.columns.as_deref().unwrap_or_default())
+    }
+
     pub(crate) fn null_value(&self, column: &str) -> NullValue {
         let named = |name: &str| self.null_values.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
         NullValue(named(column).or_else(|| named("")))
     }
+}
+
+/// An error where a column is named twice: a batch has one of each name.
+pub(crate) fn named_once(columns: &[String]) -> Result<()> {
+    let twice = columns.iter().enumerate().find(|(i, name)| columns[..*i].contains(name));
+    twice.map_or(Ok(()), |(_, name)| Err(DataError::Argument(format!("column {name:?} is named twice"))))
 }
 
 /// A block: rows of a file.
@@ -60,12 +72,15 @@ pub(crate) struct RowBlock {
 pub(crate) struct RowReader {
     pub files: SourceFiles,
     pub fields: Vec<(Field, NullValue)>,
+    /// Columns that are not read, and why, where none were named.
+    pub unread: Vec<(String, String)>,
     footers: Mutex<HashMap<u32, ArrowReaderMetadata>>,
 }
 
 impl RowReader {
     /// Opens files and divides them into blocks of rows, with what each takes in memory.
     pub(crate) fn open(locations: &[Location], options: &ParquetOptions) -> Result<(RowReader, Vec<(RowBlock, u64)>)> {
+        options.check()?;
         let mut index = Index::open(locations, options.skip_errors, !options.no_index_cache)?;
         let fields = index.select(options.columns.as_deref(), options.skip_errors)?;
         let mut blocks = Vec::new();
@@ -76,9 +91,10 @@ impl RowReader {
             let null = options.null_value(&f.name);
             (f, null)
         });
+        let unread = if options.columns.is_none() { index.unread() } else { Vec::new() };
         let mut files = index.left_out;
         index.files.into_iter().for_each(|f| _ = files.add(f.location, f.stamp));
-        Ok((RowReader { files, fields: fields.collect(), footers: Mutex::default() }, blocks))
+        Ok((RowReader { files, fields: fields.collect(), unread, footers: Mutex::default() }, blocks))
     }
 
     /// Reads rows: values and extents of each field.
@@ -87,8 +103,10 @@ impl RowReader {
         block: &RowBlock,
         times: &mut LoadTimes,
     ) -> Result<Vec<(arrow_buffer::Buffer, crate::block::Extents)>> {
-        let opened = times.reading(|| self.opened(block.file))?;
-        rows::read(&opened, block.rows.clone(), &self.fields, times)
+        caught(self.files.location(block.file), || {
+            let opened = times.reading(|| self.opened(block.file))?;
+            rows::read(&opened, block.rows.clone(), &self.fields, times)
+        })
     }
 
     fn opened(&self, file: u32) -> Result<Opened> {
@@ -190,5 +208,9 @@ impl Source for ParquetSource {
 
     fn files(&self) -> &SourceFiles {
         &self.reader.files
+    }
+
+    fn unread(&self) -> &[(String, String)] {
+        &self.reader.unread
     }
 }
