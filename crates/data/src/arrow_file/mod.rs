@@ -15,6 +15,7 @@ use crate::field::Field;
 use crate::files::{self, Location, SourceFiles, in_parallel};
 use crate::parquet::{NullValue, ParquetOptions, Pieces, field as read_as};
 use crate::source::{BlockInfo, LoadTimes, Source};
+use crate::stored_rows::StoredRows;
 
 /// Arrow files as a source: a row is a sample.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct ArrowSource {
     files: SourceFiles,
     /// Of each file its columns, and the numbers of those that are read.
     schemas: Vec<(SchemaRef, Vec<usize>)>,
+    /// Whether the caller has named columns.
+    named: bool,
     fields: Vec<(Field, NullValue)>,
     plain_fields: Vec<Field>,
     unread: Vec<(String, String)>,
@@ -72,7 +75,8 @@ impl ArrowSource {
         }
         let plain_fields = chosen.ok_or_else(|| files.none_left())?;
         let fields = plain_fields.iter().map(|f| (f.clone(), options.null_value(&f.name))).collect();
-        Ok(ArrowSource { files, schemas, fields, plain_fields, unread, blocks, places })
+        let named = options.columns.is_some();
+        Ok(ArrowSource { files, schemas, named, fields, plain_fields, unread, blocks, places })
     }
 
     /// Reads columns of a block.
@@ -165,5 +169,12 @@ impl Source for ArrowSource {
 
     fn unread(&self) -> &[(String, String)] {
         &self.unread
+    }
+
+    fn stored_rows(&self, block: u32) -> Result<Option<StoredRows>> {
+        let (schema, read) = &self.schemas[self.blocks[block as usize].file as usize];
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let batch = self.read(block, if self.named { read } else { &all }, &mut LoadTimes::default())?;
+        Ok(Some(StoredRows(batch)))
     }
 }

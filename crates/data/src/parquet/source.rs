@@ -17,8 +17,9 @@ use crate::files::{self, Location, SourceFiles};
 use crate::parquet::arrays::NullValue;
 use crate::parquet::footer::{self, Opened};
 use crate::parquet::index::{Index, IndexedFile};
-use crate::parquet::rows;
+use crate::parquet::{rows, stored};
 use crate::source::{BlockInfo, LoadTimes, Source};
+use crate::stored_rows::StoredRows;
 
 /// The largest block where pages can be read alone, and where reading part of a row group means reading all of it.
 const MAX_PAGED_BLOCK_BYTES: u64 = 32 << 20;
@@ -72,6 +73,8 @@ pub(crate) struct RowBlock {
 pub(crate) struct RowReader {
     pub files: SourceFiles,
     pub fields: Vec<(Field, NullValue)>,
+    /// The columns that were named, if any were.
+    names: Option<Vec<String>>,
     /// Columns that are not read, and why, where none were named.
     pub unread: Vec<(String, String)>,
     footers: Mutex<HashMap<u32, ArrowReaderMetadata>>,
@@ -94,7 +97,8 @@ impl RowReader {
         let unread = if options.columns.is_none() { index.unread() } else { Vec::new() };
         let mut files = index.left_out;
         index.files.into_iter().for_each(|f| _ = files.add(f.location, f.stamp));
-        Ok((RowReader { files, fields: fields.collect(), unread, footers: Mutex::default() }, blocks))
+        let (names, fields) = (options.columns.clone(), fields.collect());
+        Ok((RowReader { files, fields, names, unread, footers: Mutex::default() }, blocks))
     }
 
     /// Reads rows: values and extents of each field.
@@ -107,6 +111,12 @@ impl RowReader {
             let opened = times.reading(|| self.opened(block.file))?;
             rows::read(&opened, block.rows.clone(), &self.fields, times)
         })
+    }
+
+    /// Reads rows with all that the file says of them (STORED-1).
+    fn read_stored(&self, block: &RowBlock) -> Result<StoredRows> {
+        let read = || stored::read(&self.opened(block.file)?, block, self.names.as_deref()).map(StoredRows);
+        caught(self.files.location(block.file), read)
     }
 
     fn opened(&self, file: u32) -> Result<Opened> {
@@ -212,5 +222,9 @@ impl Source for ParquetSource {
 
     fn unread(&self) -> &[(String, String)] {
         &self.reader.unread
+    }
+
+    fn stored_rows(&self, block: u32) -> Result<Option<StoredRows>> {
+        self.reader.read_stored(&self.places[block as usize]).map(Some)
     }
 }
