@@ -18,6 +18,8 @@ pub(super) const ENDING: &str = ".part";
 pub(crate) struct PartFolder {
     part: PathBuf,
     place: PathBuf,
+    /// Folders above it that were not there before, from the inside out.
+    above: Vec<PathBuf>,
 }
 
 impl PartFolder {
@@ -33,15 +35,17 @@ impl PartFolder {
             Err(e) if e.kind() == ErrorKind::NotADirectory => return Err(taken(&place)),
             Err(e) => return Err(DataError::io(&place, &e)),
         }
-        if let Some(above) = place.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(above).map_err(|e| DataError::io(above, &e))?;
+        let above = place.ancestors().skip(1).take_while(|p| !p.as_os_str().is_empty() && !p.exists());
+        let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
+        if let Some(parent) = above.first() {
+            std::fs::create_dir_all(parent).map_err(|e| DataError::io(parent, &e))?;
         }
         for number in 0u64.. {
             let mut beside = OsString::from(name);
             beside.push(format!(".{}-{number}{ENDING}", std::process::id()));
             let part = place.with_file_name(beside);
             match std::fs::create_dir(&part) {
-                Ok(()) => return Ok(PartFolder { part, place }),
+                Ok(()) => return Ok(PartFolder { part, place, above }),
                 // Another one of this process, or one that was killed.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(DataError::io(&part, &e)),
@@ -69,6 +73,8 @@ impl Drop for PartFolder {
     fn drop(&mut self) {
         // After `finish` nothing lies there any more.
         let _ = std::fs::remove_dir_all(&self.part);
+        // Those that hold something stay.
+        self.above.iter().for_each(|folder| _ = std::fs::remove_dir(folder));
     }
 }
 
@@ -106,6 +112,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("empty")).unwrap();
         drop(PartFolder::create(&dir.path().join("empty")).unwrap());
+        drop(PartFolder::create(&dir.path().join("a/b/c")).unwrap());
         PartFolder::create(&dir.path().join("empty")).unwrap().finish().unwrap();
         std::fs::write(dir.path().join("empty/x"), b"").unwrap();
         std::fs::write(dir.path().join("file"), b"").unwrap();

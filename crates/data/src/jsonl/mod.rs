@@ -197,6 +197,9 @@ impl Filling<'_> {
             (Value::Number(n), Elem::I64) if n.is_i64() => n.as_i64().unwrap_or(0).to_le_bytes(),
             (value, Elem::F64) if float_of(value).is_some() => number_bytes(elem, float_of(value).unwrap_or(f64::NAN)),
             (Value::Bool(b), Elem::Bool) => number_bytes(elem, f64::from(*b)),
+            (Value::Null, _) if self.valid.is_some() => {
+                return Err(format!("column {:?} has nulls inside its lists, which cannot be kept", self.field.name));
+            }
             (Value::Null, _) => match (self.null.0, elem) {
                 (Some(v), _) => number_bytes(elem, v),
                 (None, Elem::F64) => number_bytes(elem, f64::NAN),

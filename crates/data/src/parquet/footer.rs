@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parquet::DecodeResult;
 
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Compression;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 use serde::{Deserialize, Serialize};
 
@@ -87,13 +88,21 @@ impl Footer {
 
     fn of(opened: &Opened) -> Result<Footer> {
         let meta = &opened.meta;
-        let columns: Vec<FooterColumn> = meta
+        let mut columns: Vec<FooterColumn> = meta
             .schema()
             .fields()
             .iter()
             .map(|f| FooterColumn { name: f.name().clone(), field: schema::field(f.name(), f.data_type()) })
             .collect();
         let parquet = meta.metadata();
+        let descr = parquet.file_metadata().schema_descr();
+        for (leaf, chunk) in parquet.row_groups().iter().flat_map(|g| g.columns().iter().enumerate()) {
+            if let (Compression::LZO, Some(column)) =
+                (chunk.compression(), columns.get_mut(descr.get_column_root_idx(leaf)))
+            {
+                column.field = Err(format!("column {:?} is compressed with LZO, which GT does not read", column.name));
+            }
+        }
         let rows = |rows: i64| match u64::try_from(rows) {
             Ok(rows) if rows <= MAX_GROUP_ROWS => Ok(rows),
             _ => Err(DataError::corrupt(&opened.file, format!("a row group claims {rows} rows"))),
