@@ -12,6 +12,23 @@ use signal_hook::iterator::Signals;
 /// What a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
+/// What a shell reports for a program that a signal ended.
+pub(crate) fn of_signal(signal: usize) -> u8 {
+    128 + signal as u8
+}
+
+/// A command has ended as it was asked to, with this exit code: there is nothing to say about it.
+#[derive(Debug)]
+pub(crate) struct Ended(pub u8);
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ended with exit code {}", self.0)
+    }
+}
+
+impl std::error::Error for Ended {}
+
 /// Whether the end has begun.
 pub(crate) struct Ending(Arc<AtomicBool>);
 

@@ -4,7 +4,7 @@
 //! how a worker is started there.
 //!
 //! CLI-1: what a user can mend ends with one line on stderr that says how, and exit code 1; wrong arguments with 2, as
-//!        everywhere; an interrupted server drains and ends with 0.
+//!        everywhere; an interrupted server drains and ends with 0, a data command with what a shell reports for the signal.
 //! CLI-2: stdout has what was asked for; warnings and mistakes go to stderr.
 
 mod bench;
@@ -84,9 +84,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]
     };
     match done {
         Ok(()) => 0,
-        Err(error) => {
-            eprintln!("gt: {error:#}");
-            1
-        }
+        Err(error) => match error.downcast_ref::<ending::Ended>() {
+            Some(ended) => ended.0,
+            None => {
+                eprintln!("gt: {error:#}");
+                1
+            }
+        },
     }
 }

@@ -13,7 +13,7 @@ use crate::files::{Location, Stamp, in_parallel};
 use crate::fingerprint::Fingerprint;
 
 /// Changes whenever what is stored changes its meaning.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 struct Entry<T> {

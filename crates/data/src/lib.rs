@@ -38,6 +38,7 @@ mod arrow_file;
 mod ask;
 mod batch;
 mod block;
+mod caught;
 mod description;
 mod error;
 mod field;
@@ -54,6 +55,7 @@ mod run;
 mod samples;
 mod shuffle_files;
 mod source;
+mod stored_rows;
 mod tar_shards;
 mod travel;
 
@@ -77,4 +79,5 @@ pub use run::{Cut, MemoryAccount, PoolMemory, Position, RowPart, Run, RunSpec, S
 pub use samples::{KeptBlocks, Value, sample};
 pub use shuffle_files::{ShuffleFiles, shuffle_files};
 pub use source::{BlockInfo, LoadTimes, Source};
+pub use stored_rows::StoredRows;
 pub use tar_shards::TarSource;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::arrays::{CACHE_CONTENTS, open_cached, open_npy, open_safetensors};
 use crate::arrow_file::ArrowSource;
 use crate::error::{DataError, Result};
-use crate::files::list_names;
+use crate::files::{list_names, local_path};
 use crate::jsonl::JsonlSource;
 use crate::parquet::{ParquetOptions, ParquetSource};
 use crate::source::Source;
@@ -31,7 +31,7 @@ pub enum Format {
     Cached,
 }
 
-const ENDINGS: [(&str, Format); 11] = [
+const ENDINGS: [(&str, Format); 12] = [
     ("parquet", Format::Parquet),
     ("parq", Format::Parquet),
     ("pq", Format::Parquet),
@@ -40,6 +40,7 @@ const ENDINGS: [(&str, Format); 11] = [
     ("ipc", Format::Arrow),
     ("jsonl", Format::Jsonl),
     ("ndjson", Format::Jsonl),
+    ("json", Format::Jsonl),
     ("npy", Format::Npy),
     ("safetensors", Format::Safetensors),
     ("tar", Format::Tar),
@@ -65,8 +66,9 @@ impl Format {
     /// When no file has an ending that GT knows, or a folder cannot be listed.
     pub fn of(patterns: &[String]) -> Result<Format> {
         let first = patterns.first().ok_or_else(|| DataError::Argument("no files are given".into()))?;
+        let first = &*local_path(first)?;
         // The query of a URL is no part of the name.
-        let named = first.split_once("://").map_or(first.as_str(), |_| first.split('?').next().unwrap_or_default());
+        let named = first.split_once("://").map_or(first, |_| first.split('?').next().unwrap_or_default());
         // A folder may be called anything.
         if !Path::new(first).is_dir()
             && let Some(format) = Format::by_ending(first).or_else(|| Format::by_ending(named))
@@ -77,11 +79,17 @@ impl Format {
         if names.iter().any(|name| name == CACHE_CONTENTS) {
             return Ok(Format::Cached);
         }
-        names.sort();
-        names.iter().find_map(|name| Format::by_ending(name)).ok_or_else(|| {
+        names.sort_by_cached_key(|name| (name.matches('/').count(), name.clone()));
+        // Beside files of data there is often a `.json` that only says something about them.
+        let (beside, data): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| name.ends_with(".json"));
+        data.into_iter().chain(beside).find_map(|name| Format::by_ending(name)).ok_or_else(|| {
             let known: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
-            let why = format!("no file ends in one of {}", known.join(", "));
-            DataError::Unsupported { path: first.clone(), why }
+            let is_packed = |name: &String| [".gz", ".tgz", ".bz2", ".xz"].iter().any(|e| name.ends_with(e));
+            let why = match names.iter().chain([&first.to_owned()]).any(is_packed) {
+                true => "GT reads no compressed text or tar files; unpack them first".to_owned(),
+                false => format!("no file ends in one of {}", known.join(", ")),
+            };
+            DataError::Unsupported { path: first.to_owned(), why }
         })
     }
 

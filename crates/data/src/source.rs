@@ -6,6 +6,7 @@ use crate::block::Block;
 use crate::error::Result;
 use crate::field::Field;
 use crate::files::SourceFiles;
+use crate::stored_rows::StoredRows;
 
 /// What is known of a block before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,5 +74,17 @@ pub trait Source: Send + Sync {
     /// Files that were left out while the source was opened, with the reason, where the caller allowed it.
     fn left_out(&self) -> &[(String, String)] {
         self.files().left_out()
+    }
+
+    /// Columns of the files that GT does not read, with the reason, where none were named by the caller.
+    fn unread(&self) -> &[(String, String)] {
+        &[]
+    }
+
+    /// The samples of a block with everything that the files say of them, where the format says more than a [`Block`] holds: columns
+    /// in [`Source::unread`] and nulls among it.
+    fn stored_rows(&self, block: u32) -> Result<Option<StoredRows>> {
+        let _ = block;
+        Ok(None)
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::files::{self, Location, SourceFiles, Stamp};
 use crate::index_cache;
+use crate::parquet::named_once;
 use crate::source::{BlockInfo, LoadTimes, Source};
 
 const RECORD: u64 = 512;
@@ -135,6 +136,7 @@ impl TarSource {
     /// # Errors
     /// When a shard cannot be read or is no tar file, unless such are to be left out.
     pub fn open(patterns: &[String], columns: Option<&[String]>, skip_errors: bool) -> Result<TarSource> {
+        named_once(columns.unwrap_or_default())?;
         let paths = files::expand(patterns, &[".tar"])?;
         let walked = index_cache::looked("tar", &paths, true, walk);
         let mut files = SourceFiles::default();
@@ -171,6 +173,9 @@ impl TarSource {
                 }
             }
             close(&mut now, &mut bytes);
+        }
+        if files.len() == 0 {
+            return Err(files.none_left());
         }
         let names = match columns {
             Some(names) => names.to_vec(),

@@ -5,7 +5,10 @@ mod support;
 use std::sync::Arc;
 
 use arrow_array::types::{Float32Type, Int32Type};
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, ListArray, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, BinaryViewArray, DictionaryArray, Int32Array, ListArray, RecordBatch, StringArray,
+    StringViewArray, StructArray,
+};
 use arrow_ipc::writer::FileWriter;
 use gt_data::*;
 use support::{f32s, i64s, ids, spec};
@@ -72,6 +75,73 @@ fn columns_stored_by_dictionary_are_read_in_both_formats() {
         let Some(Entry::Tensor { bytes, .. }) = batch.get("number") else { panic!("no numbers in {name}") };
         assert_eq!(**bytes, *[9i32, 7, 8, 9].map(i32::to_le_bytes).as_flattened(), "{name}");
     }
+}
+
+#[test]
+fn views_are_text_and_what_is_not_read_is_said() {
+    let long = "longer than the twelve bytes that lie in a view itself";
+    let texts: StringViewArray = [Some(long), None, Some("up"), Some(long)].into_iter().collect();
+    let bytes: BinaryViewArray = [Some(&b"\x00\xFF"[..]), Some(b""), None, Some(long.as_bytes())].into_iter().collect();
+    let inner: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 4]));
+    let pairs =
+        StructArray::from(vec![(Arc::new(arrow_schema::Field::new("a", inner.data_type().clone(), false)), inner)]);
+    let columns =
+        [("t", Arc::new(texts) as ArrayRef, true), ("b", Arc::new(bytes), true), ("pair", Arc::new(pairs), false)];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("a.arrow"), &[batch.clone(), batch.slice(1, 3)]);
+    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.write(&batch.slice(1, 3)).unwrap();
+    writer.close().unwrap();
+    for name in ["a.arrow", "a.parquet"] {
+        let source = open(&[dir.path().join(name).display().to_string()], &support::uncached()).unwrap();
+        let [(unread, why)] = source.unread() else { panic!("{name}: {:?}", source.unread()) };
+        assert!(unread == "pair" && why.contains("does not read"), "{name}: {why}");
+        let mut run = Run::start(source.clone(), spec(&source, Shuffle::Off, 7)).unwrap();
+        let (batch, _) = run.next(&|| false).unwrap().unwrap();
+        let Some(Entry::Text { rows, utf8: true }) = batch.get("t") else { panic!("no texts in {name}") };
+        assert_eq!(*rows, [long, "", "up", long, "", "up", long].map(|w| w.as_bytes().to_vec()), "{name}");
+        let Some(Entry::Text { rows, utf8: false }) = batch.get("b") else { panic!("no bytes in {name}") };
+        assert_eq!((&rows[0][..], &rows[4][..]), (&b"\x00\xFF"[..], &b""[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_stream_may_replace_its_dictionaries() {
+    let word = |words: &[&str]| {
+        let words: DictionaryArray<Int32Type> = words.iter().copied().collect();
+        RecordBatch::try_from_iter([("word", Arc::new(words) as ArrayRef)]).unwrap()
+    };
+    let batches = [word(&["up", "down", "up"]), word(&["left", "up"]), word(&["left", "right"])];
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|b| writer.write(b).unwrap());
+    let stream = writer.into_inner().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.arrow");
+    // A stream may also end without its last message.
+    for end in [stream.len(), stream.len() - 8] {
+        std::fs::write(&path, &stream[..end]).unwrap();
+        let source = open(&[path.display().to_string()], &support::uncached()).unwrap();
+        let mut run = Run::start(source.clone(), spec(&source, Shuffle::Off, 7)).unwrap();
+        let (batch, _) = run.next(&|| false).unwrap().unwrap();
+        let Some(Entry::Text { rows, .. }) = batch.get("word") else { panic!("no words") };
+        let expected = ["up", "down", "up", "left", "up", "left", "right"];
+        assert_eq!(*rows, expected.map(|w| w.as_bytes().to_vec()));
+    }
+    std::fs::write(&path, &stream[..stream.len() - 9]).unwrap();
+    let wrong = open(&[path.display().to_string()], &support::uncached()).map(|_| ()).unwrap_err();
+    assert!(matches!(&wrong, DataError::Corrupt { path, .. } if path.ends_with("a.arrow")), "{wrong}");
+}
+
+#[test]
+fn a_column_named_twice_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("a.arrow"), &[batch(0, 7, false)]);
+    let options = ParquetOptions { columns: Some(vec!["id".into(), "id".into()]), ..support::uncached() };
+    let wrong = open(&[dir.path().display().to_string()], &options).map(|_| ()).unwrap_err();
+    assert!(matches!(&wrong, DataError::Argument(why) if why.contains("\"id\" is named twice")), "{wrong}");
 }
 
 #[test]

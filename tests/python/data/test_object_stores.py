@@ -151,7 +151,9 @@ def test_patterns_and_folders_of_a_bucket(bucket):
         return [name.removeprefix(url) for name in gt.data.ParquetDataset(url + pattern).files]
 
     in_train = [f"/train/part_{n}.parquet" for n in (1, 2, 10)]
-    assert found("/train/*.parquet") == found("/train") == found("/train/") == in_train
+    assert found("/train/*.parquet") == in_train
+    below = [f"/train/deep/part_{n}.parquet" for n in (1, 2, 10)]
+    assert found("/train") == found("/train/") == below + in_train
     assert found("/train/part_1*") == [in_train[0], in_train[2]]
     assert found("/train/part_?.parquet") == found("/train/part_[12].parquet") == in_train[:2]
     assert found("/*/part_1.parquet") == ["/other/part_1.parquet", "/train/part_1.parquet"]

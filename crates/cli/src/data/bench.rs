@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use gt_data::{
-    BatchSpec, Cut, Elem, Kind, OrderSpec, Position, ReportSpec, RowPart, Run, RunSpec, Shuffle, Source, shuffle_report,
+    BatchSpec, Cut, DataError, Elem, Kind, OrderSpec, Position, ReportSpec, RowPart, Run, RunSpec, Shuffle, Source,
+    shuffle_report,
 };
 use gt_ir::DType;
 
-use super::Input;
 use super::progress::Watched;
+use super::{Input, at_least_one, stop};
 use crate::{size, table};
 
 /// Measure how fast a data set comes and how well it is mixed, for kinds of shuffle and numbers of threads
@@ -26,8 +27,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
     num_workers: Vec<usize>,
     /// Samples in a batch
-    #[arg(long, default_value_t = 256)]
-    batch_size: usize,
+    #[arg(long, value_delimiter = ',', default_value = "256", value_parser = at_least_one())]
+    batch_size: Vec<u64>,
     /// Blocks that are mixed at a time
     #[arg(long, default_value_t = 128)]
     pool: usize,
@@ -64,7 +65,13 @@ struct Measured {
     peak_bytes: u64,
 }
 
-fn measure(source: &Arc<dyn Source>, args: &BenchArgs, shuffle: Shuffle, threads: usize) -> anyhow::Result<Measured> {
+fn measure(
+    source: &Arc<dyn Source>,
+    args: &BenchArgs,
+    shuffle: Shuffle,
+    batch_size: usize,
+    threads: usize,
+) -> anyhow::Result<Measured> {
     let mut batch = BatchSpec::plain(source.fields());
     for output in &mut batch.outputs {
         let field = &source.fields()[output.field];
@@ -76,7 +83,7 @@ fn measure(source: &Arc<dyn Source>, args: &BenchArgs, shuffle: Shuffle, threads
         order: OrderSpec { seed: 0, shuffle },
         epoch: 0,
         start: Position::default(),
-        cut: Cut::every(args.batch_size),
+        cut: Cut::every(batch_size),
         batch,
         threads,
         prefetch: 2 * threads.max(1),
@@ -84,11 +91,14 @@ fn measure(source: &Arc<dyn Source>, args: &BenchArgs, shuffle: Shuffle, threads
         skip_errors: args.input.skip_errors,
         part: RowPart::default(),
     };
-    let stop = super::stop()?;
     let begun = Instant::now();
     let mut run = Run::start(source.clone(), spec)?;
     let (mut samples, mut first_s) = (0, 0.0);
-    while let Some((batch, _)) = run.next(&stop)? {
+    while let Some((batch, _)) = run.next(&stop::is_asked)? {
+        // Where batches are always ready, nobody waits, and nobody asks.
+        if stop::is_asked() {
+            return Err(DataError::Interrupted.into());
+        }
         if samples == 0 {
             first_s = begun.elapsed().as_secs_f64();
         }
@@ -107,24 +117,28 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for kind in &args.shuffle {
         let shuffle = kind.shuffle(args.pool);
-        let order = OrderSpec { seed: 0, shuffle };
-        let spec = ReportSpec { order, epoch: 0, batch_size: args.batch_size, correlation: 0.01 };
-        let report = shuffle_report(&spec, &lens, None);
-        for &threads in &args.num_workers {
-            let what = format!("{kind:?}, {threads} threads").to_lowercase();
-            let watched = Watched::on_terminal(source.clone(), &what, args.input.quiet);
-            let m = measure(&watched, args, shuffle, threads)?;
-            rows.push(vec![
-                format!("{kind:?}").to_lowercase(),
-                threads.to_string(),
-                format!("{:.0}", m.samples_per_s),
-                format!("{:.3}", m.first_s),
-                size::show(m.peak_bytes),
-                format!("{:.3}", report.whole.design_effect),
-            ]);
+        for &batch_size in &args.batch_size {
+            let batch_size = usize::try_from(batch_size)?;
+            let spec = ReportSpec { order: OrderSpec { seed: 0, shuffle }, epoch: 0, batch_size, correlation: 0.01 };
+            let report = shuffle_report(&spec, &lens, None);
+            for &threads in &args.num_workers {
+                let what = format!("{kind:?}, {batch_size} a batch, {threads} threads").to_lowercase();
+                let watched = Watched::on_terminal(source.clone(), &what, args.input.quiet);
+                let m = measure(&watched, args, shuffle, batch_size, threads)?;
+                rows.push(vec![
+                    format!("{kind:?}").to_lowercase(),
+                    batch_size.to_string(),
+                    threads.to_string(),
+                    format!("{:.0}", m.samples_per_s),
+                    format!("{:.3}", m.first_s),
+                    size::show(m.peak_bytes),
+                    format!("{:.3}", report.whole.design_effect),
+                ]);
+            }
         }
     }
-    let titles = ["SHUFFLE", "NUM_WORKERS", "SAMPLES/S", "FIRST BATCH (S)", "MEMORY", "DESIGN EFFECT AT 0.01"];
+    let titles =
+        ["SHUFFLE", "BATCH_SIZE", "NUM_WORKERS", "SAMPLES/S", "FIRST BATCH (S)", "MEMORY", "DESIGN EFFECT AT 0.01"];
     table::write(out, &titles, &rows)?;
     Ok(())
 }

@@ -15,10 +15,11 @@ use super::{Input, steps};
 pub(crate) struct CacheArgs {
     #[command(flatten)]
     input: Input,
-    /// The folder to write, which must not be there yet
+    /// The folder to write, which must not be there yet, or be empty
     output: PathBuf,
-    /// Write columns as these changes leave them: COLUMN:STEP[=NUMBER],… such as charge:log10 or time:sub=1e4,div=3e4
-    #[arg(long = "after-transforms", value_name = "CHANGE", value_parser = steps::parse)]
+    /// Write columns as these changes leave them: COLUMN:STEP[=NUMBER],… such as charge:log10 or time:sub=1e4,div=3e4.
+    /// Without any, as they are
+    #[arg(long = "after-transforms", value_name = "CHANGE", num_args = 0..=1, value_parser = steps::parse)]
     after_transforms: Vec<steps::ColumnSteps>,
     /// The dtype of every number
     #[arg(long, value_parser = |name: &str| DType::from_name(name).ok_or("not a dtype: float32, int64, …"))]
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &CacheArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     spec.check(source.fields())?;
     let Layout::Packed = args.layout;
-    let samples = write_cache(&source, &spec, &args.output, args.num_workers, &super::stop()?)?;
+    let samples = write_cache(&source, &spec, &args.output, args.num_workers, &super::stop::is_asked)?;
     drop(source);
     writeln!(out, "{samples} samples in {}", args.output.display())?;
     Ok(())

@@ -34,6 +34,9 @@ pub(crate) fn run(args: &IndexArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?;
     let rows: Vec<Vec<String>> = source.fields().iter().map(|f| vec![f.name.clone(), f.to_string()]).collect();
     table::write(out, &["COLUMN", "HOLDS"], &rows)?;
+    for (_, why) in source.unread() {
+        writeln!(out, "not read: {why}")?;
+    }
     if let (Some(least), Some(most)) = (blocks.iter().map(|b| b.samples).min(), blocks.iter().map(|b| b.samples).max())
     {
         writeln!(out, "blocks of {least} to {most} samples")?;

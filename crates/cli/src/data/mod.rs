@@ -6,15 +6,16 @@ mod index;
 mod progress;
 mod shuffle;
 mod steps;
+mod stop;
 
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use gt_data::{ParquetOptions, Source, interruptible};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::SIGPIPE;
+
+use crate::ending::{Ended, of_signal};
 
 /// Look at, rewrite and measure data sets in files.
 #[derive(Args, Debug)]
@@ -34,7 +35,7 @@ enum What {
 /// Which data set.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Files, folders, patterns such as 'train/*.parquet', or URLs of them (s3, gs, az, http, https)
+    /// Files, folders, patterns such as 'train/*.parquet', or URLs of them (file, s3, gs, az, http, https)
     #[arg(required = true)]
     files: Vec<String>,
     /// Columns to read, with commas between them; all by default
@@ -46,6 +47,11 @@ pub(crate) struct Input {
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// Reads a count that cannot be zero.
+fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..)
 }
 
 impl Input {
@@ -76,26 +82,21 @@ impl Input {
     }
 }
 
-/// Set by Ctrl-C once a command looks for it.
-static STOPPED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
-fn is_stopped() -> bool {
-    STOPPED.load(Ordering::Relaxed)
-}
-
-/// What says that Ctrl-C was pressed, so that a command can end without leaving anything half-written.
-fn stop() -> anyhow::Result<fn() -> bool> {
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, STOPPED.clone()).context("signals")?;
-    }
-    Ok(is_stopped)
-}
-
 pub(crate) fn run(args: DataArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    interruptible(is_stopped, || match args.what {
+    stop::listen()?;
+    let done = interruptible(stop::is_asked, || match args.what {
         What::Index(args) => index::run(&args, out),
         What::Shuffle(args) => shuffle::run(&args, out),
         What::Cache(args) => cache::run(&args, out),
         What::Bench(args) => bench::run(&args, out),
+    });
+    let is_unread = |e: &anyhow::Error| {
+        e.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    done.map_err(|error| match stop::signal() {
+        Some(signal) => Ended(of_signal(signal)).into(),
+        // Whoever read the output has enough of it.
+        None if is_unread(&error) => Ended(of_signal(SIGPIPE as usize)).into(),
+        None => error,
     })
 }

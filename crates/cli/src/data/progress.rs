@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gt_data::{Block, BlockInfo, Field, LoadTimes, Source, SourceFiles};
+use gt_data::{Block, BlockInfo, Field, LoadTimes, Source, SourceFiles, StoredRows};
 use parking_lot::Mutex;
 
 /// How often the line is written anew.
@@ -94,6 +94,17 @@ impl Source for Watched {
 
     fn fingerprint(&self) -> u64 {
         self.source.fingerprint()
+    }
+
+    fn unread(&self) -> &[(String, String)] {
+        self.source.unread()
+    }
+
+    fn stored_rows(&self, block: u32) -> gt_data::Result<Option<StoredRows>> {
+        let loaded = self.source.stored_rows(block)?;
+        // Where there are none, the block is loaded, and counted, by itself.
+        loaded.iter().for_each(|_| self.count());
+        Ok(loaded)
     }
 }
 

@@ -6,25 +6,27 @@ use std::path::PathBuf;
 use clap::Args;
 use gt_data::{ShuffleFiles, shuffle_files};
 
-use super::Input;
+use super::{Input, at_least_one};
 use crate::size;
 
-/// Write a data set anew in random order, as Parquet files; memory stays within a budget
+/// Write a data set anew in random order, as Parquet files; memory stays within a budget.
+///
+/// Samples keep all their columns, or those that --columns names, with their types and nulls.
 #[derive(Args, Debug)]
 pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     input: Input,
-    /// The folder the new files go to
+    /// The folder to write, which must not be there yet, or be empty
     output: PathBuf,
     /// How many files; as many as there are now by default
-    #[arg(long = "files", value_name = "N", conflicts_with = "rows_per_file")]
+    #[arg(long = "files", value_name = "N", conflicts_with = "rows_per_file", value_parser = at_least_one())]
     files_out: Option<u64>,
     /// Samples in a file
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one())]
     rows_per_file: Option<u64>,
     /// Samples in a row group
-    #[arg(long, default_value_t = 4096)]
-    rows_per_group: usize,
+    #[arg(long, default_value_t = 4096, value_parser = at_least_one())]
+    rows_per_group: u64,
     /// Which order
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -42,12 +44,12 @@ pub(crate) fn run(args: &ShuffleArgs, out: &mut dyn Write) -> anyhow::Result<()>
     let files = args.files_out.unwrap_or(files.len() as u64).max(1);
     let how = ShuffleFiles {
         rows_per_file: args.rows_per_file.unwrap_or_else(|| samples.div_ceil(files)).max(1),
-        rows_per_group: args.rows_per_group,
+        rows_per_group: usize::try_from(args.rows_per_group).unwrap_or(usize::MAX),
         seed: args.seed,
         memory_budget: args.memory_budget,
     };
-    let written = shuffle_files(&source, &args.output, &how, &super::stop()?)?;
+    let written = shuffle_files(&source, &args.output, &how, &super::stop::is_asked)?;
     drop(source);
-    writeln!(out, "{samples} samples in {} files in {}", written.len(), args.output.display())?;
+    writeln!(out, "{samples} samples in {written} files in {}", args.output.display())?;
     Ok(())
 }

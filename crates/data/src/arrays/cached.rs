@@ -1,6 +1,6 @@
 //! What `gt data cache` writes: each column as plain `.npy` arrays, ready to be read without decoding.
 //!
-//! CACHED-1: the folder gets its name when everything in it is written; until then it is `….part`, and a failure removes it.
+//! CACHED-1: the folder appears when everything in it is written (PART-1).
 //! CACHED-2: `cache.json` says what is in the folder; a column of lists is its items in one array and the offsets in another.
 
 use std::fs::File;
@@ -15,8 +15,9 @@ use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::batch::{Batch, BatchSpec, Collate, Entry, Outliers};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{Location, SourceFiles};
+use crate::files::{Location, PartFolder, SourceFiles};
 use crate::order::{OrderSpec, Shuffle};
+use crate::parquet::named_once;
 use crate::run::{Cut, Position, RowPart, Run, RunSpec};
 use crate::source::{LoadTimes, Source};
 
@@ -54,7 +55,7 @@ struct Writing {
 /// Writes a data set, as batches of `spec` would hold it, into a folder. Gives how many samples it has.
 ///
 /// # Errors
-/// When a file cannot be read, or the disk is full; then nothing is left behind.
+/// When a file cannot be read, the disk is full, or the folder is there already and not empty; then nothing is left behind.
 pub fn write_cache(
     source: &Arc<dyn Source>,
     spec: &BatchSpec,
@@ -65,22 +66,10 @@ pub fn write_cache(
     if spec.outliers == Outliers::Split {
         return Err(DataError::Argument("a cache holds whole samples; outliers=\"split\" is for loading it".into()));
     }
-    if folder.exists() {
-        return Err(DataError::Argument(format!("{} is there already", folder.display())));
-    }
-    let mut part = folder.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    if part.exists() {
-        std::fs::remove_dir_all(&part).map_err(|e| DataError::io(&part, &e))?;
-    }
-    std::fs::create_dir_all(&part).map_err(|e| DataError::io(&part, &e))?;
-    let written = write_into(source, spec, &part, threads, interrupted)
-        .and_then(|n| std::fs::rename(&part, folder).map(|()| n).map_err(|e| DataError::io(folder, &e)));
-    if written.is_err() {
-        let _ = std::fs::remove_dir_all(&part);
-    }
-    written
+    let part = PartFolder::create(folder)?;
+    let samples = write_into(source, spec, part.path(), threads, interrupted)?;
+    part.finish()?;
+    Ok(samples)
 }
 
 fn write_into(
@@ -117,6 +106,10 @@ fn write_into(
     let mut run = Run::start(source.clone(), spec)?;
     let mut samples = 0;
     while let Some((batch, _)) = run.next(interrupted)? {
+        // Where batches are always ready, nobody waits, and nobody asks.
+        if interrupted() {
+            return Err(DataError::Interrupted);
+        }
         samples += batch.samples as u64;
         columns.iter_mut().try_for_each(|c| c.push(&batch))?;
     }
@@ -197,6 +190,7 @@ impl Writing {
 /// # Errors
 /// When the folder is not one, or was damaged.
 pub fn open_cached(folder: &str, names: Option<&[String]>) -> Result<ArraySource> {
+    named_once(names.unwrap_or_default())?;
     let folder = Location::of(folder)?;
     let path = folder.join(CACHE_CONTENTS)?;
     let file = path.open()?;

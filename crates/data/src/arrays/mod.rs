@@ -97,7 +97,7 @@ impl ArraySource {
     /// Columns that belong together (ARRAYS-4).
     pub(crate) fn new(files: SourceFiles, columns: Vec<ArrayColumn>) -> Result<ArraySource> {
         let samples = |c: &ArrayColumn| c.offsets.as_ref().map_or(c.values.rows(), |o| o.len() as u64 - 1);
-        let Some(first) = columns.first() else { return Err(DataError::Argument("there are no columns".into())) };
+        let Some(first) = columns.first() else { return Err(files.none_left()) };
         let total = samples(first);
         for column in &columns {
             if samples(column) != total {

@@ -141,7 +141,7 @@ pub fn open_npy(columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<
             spread.parts.push(Part { file, at_bytes: header.at_bytes, rows: rows as u64 });
         }
         let Some((field, values)) = found else {
-            return Err(DataError::Argument(format!("no file of column {name:?} is left")));
+            return Err(files.none_left());
         };
         out.push(ArrayColumn { field, values, offsets: None });
     }

@@ -4,6 +4,7 @@ use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::files::{self, Location, SourceFiles, Stamp, in_parallel};
+use crate::parquet::named_once;
 
 /// What readers of the format agree on as the longest header.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -76,6 +77,7 @@ fn read(path: &Location) -> Result<(Vec<(Field, u64, u64)>, Stamp)> {
 /// # Errors
 /// When a file cannot be read, or does not have the columns of the first.
 pub fn open_safetensors(patterns: &[String], columns: Option<&[String]>, skip_errors: bool) -> Result<ArraySource> {
+    named_once(columns.unwrap_or_default())?;
     let mut files = SourceFiles::default();
     let mut out: Vec<ArrayColumn> = Vec::new();
     let paths = files::expand(patterns, &[".safetensors"])?;

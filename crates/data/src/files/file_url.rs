@@ -1,5 +1,7 @@
 //! URLs of files: which store, and which object of it.
 
+use std::borrow::Cow;
+
 use object_store::path::Path as ObjectPath;
 use url::Url;
 
@@ -35,6 +37,19 @@ pub(super) struct FileUrl {
 /// Whether a path is a URL that GT reads.
 pub(super) fn is_url(text: &str) -> bool {
     SCHEMES.iter().any(|(prefix, _)| text.starts_with(prefix))
+}
+
+/// The path that a `file://` URL names; any other text as it is.
+///
+/// # Errors
+/// When it names another machine.
+pub(crate) fn local_path(text: &str) -> Result<Cow<'_, str>> {
+    let Some(named) = text.strip_prefix("file://") else { return Ok(Cow::Borrowed(text)) };
+    let path = named.strip_prefix("localhost").unwrap_or(named);
+    match percent_decoded(path).filter(|path| path.starts_with('/')) {
+        Some(path) => Ok(Cow::Owned(path)),
+        None => Err(DataError::Argument(format!("{text:?} is not a file of this machine: write file:///folder/name"))),
+    }
 }
 
 impl FileUrl {
@@ -118,6 +133,19 @@ fn percent_decoded(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_of_files_are_paths() {
+        for (url, path) in [
+            ("file:///a%20b/x.parquet", "/a b/x.parquet"),
+            ("file://localhost/x*.npy", "/x*.npy"),
+            ("file", "file"),
+            ("s3://b/x", "s3://b/x"),
+        ] {
+            assert_eq!(local_path(url).unwrap(), path);
+        }
+        assert!(local_path("file://server/x").unwrap_err().to_string().contains("this machine"));
+    }
 
     #[test]
     fn urls_have_a_store_and_a_path() {

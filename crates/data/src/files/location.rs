@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use object_store::path::Path as ObjectPath;
 
-use super::file_url::{FileUrl, is_url};
+use super::file_url::{FileUrl, is_url, local_path};
 use super::remote_store::RemoteStore;
 use super::{Named, OpenFile, Stamp};
 use crate::error::{DataError, Result};
@@ -60,7 +60,7 @@ impl Location {
     /// When it is a URL of no store that can be reached.
     pub fn of(text: &str) -> Result<Location> {
         if !is_url(text) {
-            return Ok(Location(Place::Local(PathBuf::from(text))));
+            return Ok(Location(Place::Local(PathBuf::from(local_path(text)?.into_owned()))));
         }
         let url = FileUrl::parse(text)?;
         let path = url.path.clone();
@@ -171,7 +171,7 @@ impl RemoteFile {
 pub(crate) fn identity(text: &str) -> PathBuf {
     match is_url(text).then(|| FileUrl::parse(text)) {
         Some(Ok(url)) => PathBuf::from(url.of(&url.path)),
-        _ => canonical(Path::new(text)),
+        _ => canonical(Path::new(local_path(text).as_deref().unwrap_or(text))),
     }
 }
 

@@ -14,7 +14,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(usize, &T) -> Result<R> + Sync) -> Vec<Result<R>> {
     let stop = Arc::new(AtomicBool::new(false));
     let one = |i: usize, item: &T| {
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || is_interrupted() {
+            stop.store(true, Ordering::Relaxed);
             return Err(DataError::Interrupted);
         }
         let done = f(i, item);

@@ -1,11 +1,13 @@
 //! A file from its beginning to its end, in pieces.
 
 use std::io::{self, BufRead, Read};
+use std::ops::Range;
 
 use bytes::Bytes;
 
 use super::OpenFile;
-use crate::error::Result;
+use super::remote_store::is_interrupted;
+use crate::error::{DataError, Result};
 
 /// The first piece: the beginning alone may be all that is needed.
 const FIRST_BYTES: u64 = 256 << 10;
@@ -41,7 +43,7 @@ impl Sequential {
                 self.next_bytes = (self.next_bytes / 8).max(self.limits().0);
             }
             let wanted = len.max(self.next_bytes).min(self.file.len_bytes().saturating_sub(at)).max(len);
-            self.piece = self.file.read(at..at.saturating_add(wanted))?;
+            self.piece = self.piece(at..at.saturating_add(wanted))?;
             self.at = at;
             self.grow();
             return Ok(self.piece.slice(..len as usize));
@@ -49,6 +51,14 @@ impl Sequential {
         self.piece = self.piece.slice(ahead as usize..);
         self.at = at;
         Ok(self.piece.slice(..len as usize))
+    }
+
+    /// Reads a piece, unless the caller is interrupted: a file may have many.
+    fn piece(&self, range: Range<u64>) -> Result<Bytes> {
+        match is_interrupted() {
+            true => Err(DataError::Interrupted),
+            false => self.file.read(range),
+        }
     }
 
     fn limits(&self) -> (u64, u64) {
@@ -65,7 +75,7 @@ impl BufRead for Sequential {
         let left = self.file.len_bytes().saturating_sub(self.at);
         if self.piece.is_empty() && left > 0 {
             let end = self.at + self.next_bytes.min(left);
-            self.piece = self.file.read(self.at..end).map_err(io::Error::other)?;
+            self.piece = self.piece(self.at..end).map_err(io::Error::other)?;
             self.grow();
         }
         Ok(&self.piece)

@@ -4,6 +4,9 @@ use super::{Location, OpenFile, Stamp};
 use crate::error::{DataError, Result};
 use crate::fingerprint::Fingerprint;
 
+/// How many files an error names.
+const REASONS: usize = 5;
+
 /// Files with the stamps they had when they were opened, and those that were left out.
 #[derive(Debug, Default)]
 pub struct SourceFiles {
@@ -39,6 +42,17 @@ impl SourceFiles {
         }
         self.left_out.push((location.to_string(), error.to_string()));
         Ok(())
+    }
+
+    /// The error where no file is left: which were left out, and why.
+    pub(crate) fn none_left(&self) -> DataError {
+        let reasons: Vec<&str> = self.left_out.iter().take(REASONS).map(|(_, why)| why.as_str()).collect();
+        let more = self.left_out.len() - reasons.len();
+        DataError::Argument(match (reasons.is_empty(), more) {
+            (true, _) => "no files are given".into(),
+            (false, 0) => format!("no file is left: {}", reasons.join("; ")),
+            (false, more) => format!("no file is left: {}; and {more} more", reasons.join("; ")),
+        })
     }
 
     /// Where a file lies.

@@ -36,6 +36,9 @@ impl Pieces {
         if let Some(found) = looked_up(array)? {
             return self.push(field, &found, null);
         }
+        if let (Kind::Text { .. }, DataType::Utf8View | DataType::BinaryView) = (field.kind, array.data_type()) {
+            return self.push_views(field, array);
+        }
         let data = array.to_data();
         match (field.kind, data.data_type()) {
             (Kind::Fixed, _) => {
@@ -59,6 +62,27 @@ impl Pieces {
         self.values.push(values);
     }
 
+    /// Adds texts that lie anywhere in their buffers, one after another.
+    fn push_views(&mut self, field: &Field, array: &ArrayRef) -> Result<(), String> {
+        let bytes = |i: usize| match array.as_string_view_opt() {
+            Some(texts) => texts.value(i).as_bytes(),
+            None => array.as_binary_view().value(i),
+        };
+        let rows = || (0..array.len()).map(|i| if array.is_null(i) { &[] } else { bytes(i) });
+        let mut values = Vec::with_capacity(rows().map(<[u8]>::len).sum());
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
+        }
+        for row in rows() {
+            values.extend_from_slice(row);
+            let end = u32::try_from(self.items + values.len() as u64);
+            self.offsets.push(end.map_err(|_| too_many(field))?);
+        }
+        self.items += values.len() as u64;
+        self.values.push(Buffer::from_vec(values));
+        Ok(())
+    }
+
     fn push_ragged(
         &mut self,
         field: &Field,
@@ -76,9 +100,7 @@ impl Pieces {
         let base = self.items as i64 - first as i64;
         for i in 1..=data.len() {
             let end = at(i)? as i64 + base;
-            self.offsets.push(u32::try_from(end).map_err(|_| {
-                format!("column {:?} has more than 2^32 items in one block; write smaller row groups", field.name)
-            })?);
+            self.offsets.push(u32::try_from(end).map_err(|_| too_many(field))?);
         }
         let values = if let Some(child) = data.child_data().first() {
             if last > child.len() || first > last {
@@ -161,6 +183,10 @@ fn numbers(field: &Field, data: &ArrayData, null: NullValue) -> Result<Buffer, S
         }
     }
     Ok(Buffer::from_vec(filled))
+}
+
+fn too_many(field: &Field) -> String {
+    format!("column {:?} has more than 2^32 items in one block; write smaller row groups", field.name)
 }
 
 /// Bits as bytes.

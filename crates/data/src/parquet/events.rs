@@ -2,9 +2,11 @@
 //!
 //! EVENTS-1: a sample belongs to the block in which its first row lies; its last rows may lie in the next row group, and are
 //!           read with the block.
-//! EVENTS-2: every row range of the table lies inside its file, or opening is an error that names the event.
+//! EVENTS-2: every row range of the table lies inside its file, or opening is an error that names the event. So is a file that the
+//!           table names and that is not there; either may be left out where the caller allows it. A file that is there and was
+//!           not asked for is no part of the data set.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Field, Kind};
 use crate::files::{self, Location, SourceFiles};
-use crate::parquet::source::{ParquetOptions, RowBlock, RowReader};
+use crate::parquet::source::{ParquetOptions, RowBlock, RowReader, named_once};
 use crate::source::{BlockInfo, LoadTimes, Source};
 
 /// How the table says where a sample ends.
@@ -80,15 +82,26 @@ impl EventSource {
     /// When one of them cannot be read, or the table names rows that are not there.
     pub fn open(patterns: &[String], table: &EventTable, options: &ParquetOptions) -> Result<EventSource> {
         let paths = files::expand(patterns, &[".parquet", ".parq", ".pq"])?;
-        let (reader, divided) = RowReader::open(&paths, options)?;
+        let (mut reader, divided) = RowReader::open(&paths, options)?;
         for (field, _) in &reader.fields {
             if field.kind != Kind::Fixed {
                 let why = format!("column {:?} is {field}; samples of row ranges are made of plain rows", field.name);
                 return Err(DataError::Unsupported { path: patterns.join(", "), why });
             }
         }
+        if let Some((field, _)) = reader.fields.iter().find(|(f, _)| table.columns.contains(&f.name)) {
+            let why = format!(
+                "column {:?} is in the files and in the event table; name the columns of one of them",
+                field.name
+            );
+            return Err(DataError::Argument(why));
+        }
         let read = Table::read(table, options)?;
-        let events = read.events(table, &reader)?;
+        let mut events = read.events(table, &mut reader, options.skip_errors)?;
+        leave_out_short(&divided, &mut events, &mut reader, table, options.skip_errors)?;
+        if events.iter().all(Vec::is_empty) && !reader.files.left_out().is_empty() {
+            return Err(reader.files.none_left());
+        }
         let (blocks, places, events) = distribute(&divided, events, &reader, table)?;
         let mut fields: Vec<Field> =
             reader.fields.iter().map(|(f, _)| Field { kind: Kind::Ragged, ..f.clone() }).collect();
@@ -110,6 +123,7 @@ struct Table {
 
 impl Table {
     fn read(table: &EventTable, options: &ParquetOptions) -> Result<Table> {
+        named_once(&table.columns)?;
         let end = match &table.end {
             RangeEnd::Last(c) | RangeEnd::End(c) | RangeEnd::Length(c) => c.clone(),
         };
@@ -180,11 +194,13 @@ impl Table {
     }
 
     /// The events of each file that is part of the data set.
-    fn events(&self, table: &EventTable, reader: &RowReader) -> Result<Vec<Vec<Event>>> {
+    fn events(&self, table: &EventTable, reader: &mut RowReader, skip_errors: bool) -> Result<Vec<Vec<Event>>> {
         let mut events: Vec<Vec<Event>> = vec![Vec::new(); reader.files.len()];
         let known: HashMap<PathBuf, usize> =
             reader.files.locations().enumerate().map(|(i, file)| (file.identity(), i)).collect();
         let mut places: HashMap<&str, Option<usize>> = HashMap::new();
+        // In order, so that the same file is named every time.
+        let mut absent: BTreeSet<&str> = BTreeSet::new();
         if self.files.is_none() && reader.files.len() != 1 {
             return Err(DataError::Argument(format!(
                 "{} files need file= and file_pattern=, to know which of them a sample is in",
@@ -199,14 +215,21 @@ impl Table {
                 _ => Some(0),
             };
             // Events of files that were not asked for, or left out, are not part of the data set.
-            let Some(file) = file else { continue };
+            let Some(file) = file else {
+                absent.extend(self.files.as_ref().map(|files| files[i].as_str()));
+                continue;
+            };
             let (start, end) = (self.starts[i], self.ends[i]);
             let (Ok(start), Ok(end)) = (u64::try_from(start), u64::try_from(end.max(start))) else {
                 return Err(wrong_range(table, i, start, end, reader.files.location(file as u32)));
             };
             events[file].push(Event { id: i as u64, start, end });
         }
-        if events.iter().all(Vec::is_empty) && !self.starts.is_empty() {
+        let is_any = !events.iter().all(Vec::is_empty);
+        if let Some((_, pattern)) = table.file.as_ref().filter(|_| is_any) {
+            leave_out_missing(absent, pattern, reader, skip_errors)?;
+        }
+        if !is_any && !self.starts.is_empty() {
             return Err(DataError::Argument(format!(
                 "no event of {} is in any of the files; does file_pattern={:?} fit their names?",
                 table.patterns.join(", "),
@@ -215,6 +238,49 @@ impl Table {
         }
         Ok(events)
     }
+}
+
+/// Leaves out files that the table names and that are not there (EVENTS-2).
+fn leave_out_missing(absent: BTreeSet<&str>, pattern: &str, reader: &mut RowReader, skip_errors: bool) -> Result<()> {
+    let known: BTreeSet<PathBuf> = reader.files.left_out().iter().map(|(name, _)| files::identity(name)).collect();
+    let named = absent.into_iter().map(|text| pattern.replace("{}", text));
+    let named: Vec<String> = named.filter(|name| !known.contains(&files::identity(name))).collect();
+    let stamps = files::in_parallel(&named, |_, name| Location::of(name)?.stamp());
+    for (name, stamp) in named.iter().zip(stamps) {
+        match stamp {
+            Err(missing @ DataError::Missing { .. }) => {
+                reader.files.leave_out(&Location::of(name)?, missing, skip_errors)?;
+            }
+            Err(DataError::Interrupted) => return Err(DataError::Interrupted),
+            // It is there, or may be.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out files that are shorter than the table says (EVENTS-2).
+fn leave_out_short(
+    divided: &[(RowBlock, u64)],
+    events: &mut [Vec<Event>],
+    reader: &mut RowReader,
+    table: &EventTable,
+    skip_errors: bool,
+) -> Result<()> {
+    let mut rows = vec![0; events.len()];
+    for (block, _) in divided {
+        let of_file = &mut rows[block.file as usize];
+        *of_file = block.rows.end.max(*of_file);
+    }
+    for (file, (events, rows)) in events.iter_mut().zip(rows).enumerate() {
+        if let Some(e) = events.iter().find(|e| e.end > rows) {
+            let location = reader.files.location(file as u32).clone();
+            let wrong = wrong_range(table, e.id as usize, e.start as i64, e.end as i64, &location);
+            reader.files.leave_out(&location, wrong, skip_errors)?;
+            events.clear();
+        }
+    }
+    Ok(())
 }
 
 fn wrong_range(table: &EventTable, event: usize, start: i64, end: i64, file: &Location) -> DataError {
@@ -230,20 +296,9 @@ fn distribute(
     table: &EventTable,
 ) -> Result<(Vec<BlockInfo>, Vec<EventBlock>, Vec<Event>)> {
     let (mut blocks, mut places, mut all) = (Vec::new(), Vec::new(), Vec::new());
-    let rows_of = |file: usize| divided.iter().filter(|(b, _)| b.file as usize == file).map(|(b, _)| b.rows.end).max();
-    for (file, events) in events.iter_mut().enumerate() {
+    for events in &mut events {
         if !events.is_sorted_by_key(|e| e.start) {
             events.sort_by_key(|e| e.start);
-        }
-        let rows = rows_of(file).unwrap_or(0);
-        if let Some(e) = events.iter().find(|e| e.end > rows) {
-            return Err(wrong_range(
-                table,
-                e.id as usize,
-                e.start as i64,
-                e.end as i64,
-                reader.files.location(file as u32),
-            ));
         }
     }
     let mut cursor = vec![0usize; events.len()];
@@ -348,6 +403,10 @@ impl Source for EventSource {
 
     fn files(&self) -> &SourceFiles {
         &self.reader.files
+    }
+
+    fn unread(&self) -> &[(String, String)] {
+        &self.reader.unread
     }
 
     fn fingerprint(&self) -> u64 {

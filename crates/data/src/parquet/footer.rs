@@ -5,9 +5,11 @@ use std::sync::Arc;
 use parquet::DecodeResult;
 
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Compression;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 use serde::{Deserialize, Serialize};
 
+use crate::caught::caught;
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::files::{Location, OpenFile, Stamp};
@@ -78,24 +80,29 @@ impl Footer {
     /// Reads the footer of a file.
     pub(crate) fn read(location: &Location) -> Result<(Footer, Stamp)> {
         let file = location.open()?;
-        // A parser may panic over a footer that is damaged in a way its authors did not think of.
-        let read = std::panic::AssertUnwindSafe(|| {
+        caught(location, || {
             let opened = parse(file, false)?;
             Ok((Footer::of(&opened)?, opened.file.stamp().clone()))
-        });
-        std::panic::catch_unwind(read)
-            .unwrap_or_else(|_| Err(DataError::corrupt(location, "its footer cannot be parsed")))
+        })
     }
 
     fn of(opened: &Opened) -> Result<Footer> {
         let meta = &opened.meta;
-        let columns: Vec<FooterColumn> = meta
+        let mut columns: Vec<FooterColumn> = meta
             .schema()
             .fields()
             .iter()
             .map(|f| FooterColumn { name: f.name().clone(), field: schema::field(f.name(), f.data_type()) })
             .collect();
         let parquet = meta.metadata();
+        let descr = parquet.file_metadata().schema_descr();
+        for (leaf, chunk) in parquet.row_groups().iter().flat_map(|g| g.columns().iter().enumerate()) {
+            if let (Compression::LZO, Some(column)) =
+                (chunk.compression(), columns.get_mut(descr.get_column_root_idx(leaf)))
+            {
+                column.field = Err(format!("column {:?} is compressed with LZO, which GT does not read", column.name));
+            }
+        }
         let rows = |rows: i64| match u64::try_from(rows) {
             Ok(rows) if rows <= MAX_GROUP_ROWS => Ok(rows),
             _ => Err(DataError::corrupt(&opened.file, format!("a row group claims {rows} rows"))),

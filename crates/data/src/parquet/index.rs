@@ -115,10 +115,13 @@ impl Index {
             }
         }
         self.files = kept;
-        chosen.ok_or_else(|| match self.left_out.left_out().first() {
-            Some((_, why)) => DataError::Argument(format!("no file is left: {why}")),
-            None => DataError::Argument("no files are given".into()),
-        })
+        chosen.ok_or_else(|| self.left_out.none_left())
+    }
+
+    /// Columns of the first file that GT does not read, and why.
+    pub(crate) fn unread(&self) -> Vec<(String, String)> {
+        let columns = self.files.iter().take(1).flat_map(|file| file.footer.columns.iter());
+        columns.filter_map(|c| Some((c.name.clone(), c.field.as_ref().err()?.clone()))).collect()
     }
 }
 

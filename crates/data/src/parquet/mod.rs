@@ -8,11 +8,14 @@ mod plain;
 mod rows;
 mod schema;
 mod source;
+mod stored;
 mod write;
 
 pub use arrays::NullValue;
 pub(crate) use arrays::Pieces;
 pub use events::{EventSource, EventTable, RangeEnd};
-pub(crate) use schema::field;
+pub(crate) use schema::{arrow_type, field};
+pub(crate) use source::named_once;
 pub use source::{ParquetOptions, ParquetSource};
 pub use write::ParquetWriter;
+pub(crate) use write::batch_of;

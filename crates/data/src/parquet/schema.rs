@@ -9,8 +9,10 @@ pub(crate) fn field(name: &str, of: &DataType) -> Result<Field, String> {
     let unread = || format!("column {name:?} has type {of}, which GT does not read");
     let made = |elem, kind, item| Ok(Field { name: name.to_owned(), elem, kind, item });
     match of {
-        DataType::Utf8 | DataType::LargeUtf8 => made(Elem::U8, Kind::Text { utf8: true }, vec![]),
-        DataType::Binary | DataType::LargeBinary => made(Elem::U8, Kind::Text { utf8: false }, vec![]),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => made(Elem::U8, Kind::Text { utf8: true }, vec![]),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            made(Elem::U8, Kind::Text { utf8: false }, vec![])
+        }
         DataType::List(inner) | DataType::LargeList(inner) => {
             let (elem, item) = item(inner.data_type()).ok_or_else(unread)?;
             made(elem, Kind::Ragged, item)

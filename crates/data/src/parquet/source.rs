@@ -10,14 +10,16 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use serde::{Deserialize, Serialize};
 
 use crate::block::{Block, Column};
+use crate::caught::caught;
 use crate::error::{DataError, Result};
 use crate::field::Field;
 use crate::files::{self, Location, SourceFiles};
 use crate::parquet::arrays::NullValue;
 use crate::parquet::footer::{self, Opened};
 use crate::parquet::index::{Index, IndexedFile};
-use crate::parquet::rows;
+use crate::parquet::{rows, stored};
 use crate::source::{BlockInfo, LoadTimes, Source};
+use crate::stored_rows::StoredRows;
 
 /// The largest block where pages can be read alone, and where reading part of a row group means reading all of it.
 const MAX_PAGED_BLOCK_BYTES: u64 = 32 << 20;
@@ -42,10 +44,21 @@ pub struct ParquetOptions {
 }
 
 impl ParquetOptions {
+    /// Whether columns are named once each.
+    pub(crate) fn check(&self) -> Result<()> {
+        named_once(self.columns.as_deref().unwrap_or_default())
+    }
+
     pub(crate) fn null_value(&self, column: &str) -> NullValue {
         let named = |name: &str| self.null_values.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
         NullValue(named(column).or_else(|| named("")))
     }
+}
+
+/// An error where a column is named twice: a batch has one of each name.
+pub(crate) fn named_once(columns: &[String]) -> Result<()> {
+    let twice = columns.iter().enumerate().find(|(i, name)| columns[..*i].contains(name));
+    twice.map_or(Ok(()), |(_, name)| Err(DataError::Argument(format!("column {name:?} is named twice"))))
 }
 
 /// A block: rows of a file.
@@ -60,12 +73,17 @@ pub(crate) struct RowBlock {
 pub(crate) struct RowReader {
     pub files: SourceFiles,
     pub fields: Vec<(Field, NullValue)>,
+    /// The columns that were named, if any were.
+    names: Option<Vec<String>>,
+    /// Columns that are not read, and why, where none were named.
+    pub unread: Vec<(String, String)>,
     footers: Mutex<HashMap<u32, ArrowReaderMetadata>>,
 }
 
 impl RowReader {
     /// Opens files and divides them into blocks of rows, with what each takes in memory.
     pub(crate) fn open(locations: &[Location], options: &ParquetOptions) -> Result<(RowReader, Vec<(RowBlock, u64)>)> {
+        options.check()?;
         let mut index = Index::open(locations, options.skip_errors, !options.no_index_cache)?;
         let fields = index.select(options.columns.as_deref(), options.skip_errors)?;
         let mut blocks = Vec::new();
@@ -76,9 +94,11 @@ impl RowReader {
             let null = options.null_value(&f.name);
             (f, null)
         });
+        let unread = if options.columns.is_none() { index.unread() } else { Vec::new() };
         let mut files = index.left_out;
         index.files.into_iter().for_each(|f| _ = files.add(f.location, f.stamp));
-        Ok((RowReader { files, fields: fields.collect(), footers: Mutex::default() }, blocks))
+        let (names, fields) = (options.columns.clone(), fields.collect());
+        Ok((RowReader { files, fields, names, unread, footers: Mutex::default() }, blocks))
     }
 
     /// Reads rows: values and extents of each field.
@@ -87,8 +107,16 @@ impl RowReader {
         block: &RowBlock,
         times: &mut LoadTimes,
     ) -> Result<Vec<(arrow_buffer::Buffer, crate::block::Extents)>> {
-        let opened = times.reading(|| self.opened(block.file))?;
-        rows::read(&opened, block.rows.clone(), &self.fields, times)
+        caught(self.files.location(block.file), || {
+            let opened = times.reading(|| self.opened(block.file))?;
+            rows::read(&opened, block.rows.clone(), &self.fields, times)
+        })
+    }
+
+    /// Reads rows with all that the file says of them (STORED-1).
+    fn read_stored(&self, block: &RowBlock) -> Result<StoredRows> {
+        let read = || stored::read(&self.opened(block.file)?, block, self.names.as_deref()).map(StoredRows);
+        caught(self.files.location(block.file), read)
     }
 
     fn opened(&self, file: u32) -> Result<Opened> {
@@ -190,5 +218,13 @@ impl Source for ParquetSource {
 
     fn files(&self) -> &SourceFiles {
         &self.reader.files
+    }
+
+    fn unread(&self) -> &[(String, String)] {
+        &self.reader.unread
+    }
+
+    fn stored_rows(&self, block: u32) -> Result<Option<StoredRows>> {
+        self.reader.read_stored(&self.places[block as usize]).map(Some)
     }
 }

@@ -4,12 +4,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -18,11 +17,12 @@ use crate::batch::{Picked, cast};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
 use crate::parquet::schema::arrow_type;
+use crate::stored_rows::schema_of;
 
 /// Writes samples to one file, a row each.
 pub struct ParquetWriter {
     fields: Vec<Field>,
-    schema: Arc<Schema>,
+    schema: SchemaRef,
     writer: Option<ArrowWriter<File>>,
     path: PathBuf,
     part: PathBuf,
@@ -40,12 +40,18 @@ impl ParquetWriter {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path, fields: &[Field], rows_per_group: usize) -> Result<ParquetWriter> {
+        ParquetWriter::begin(path, fields, schema_of(fields), rows_per_group)
+    }
+
+    /// Begins a file of rows that are arrays already.
+    pub(crate) fn create_for_rows(path: &Path, schema: SchemaRef, rows_per_group: usize) -> Result<ParquetWriter> {
+        ParquetWriter::begin(path, &[], schema, rows_per_group)
+    }
+
+    fn begin(path: &Path, fields: &[Field], schema: SchemaRef, rows_per_group: usize) -> Result<ParquetWriter> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        let columns: Vec<arrow_schema::Field> =
-            fields.iter().map(|f| arrow_schema::Field::new(&f.name, arrow_type(f), false)).collect();
-        let schema = Arc::new(Schema::new(columns));
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(rows_per_group.max(1)))
@@ -60,12 +66,14 @@ impl ParquetWriter {
     /// # Errors
     /// When the disk is full, or the file cannot be written.
     pub fn write(&mut self, samples: &[Picked<'_>]) -> Result<()> {
+        let batch = batch_of(&self.fields, &self.schema, samples)?;
+        self.write_rows(&batch)
+    }
+
+    /// Adds rows of the schema that the file was begun with.
+    pub(crate) fn write_rows(&mut self, rows: &RecordBatch) -> Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let arrays: Vec<ArrayRef> =
-            self.fields.iter().enumerate().map(|(i, field)| array(field, i, samples)).collect::<Result<_>>()?;
-        let batch = RecordBatch::try_new(self.schema.clone(), arrays)
-            .map_err(|e| DataError::Internal(format!("columns do not fit together: {e}")))?;
-        writer.write(&batch).map_err(|e| failed(&self.path, &e))
+        writer.write(rows).map_err(|e| failed(&self.path, &e))
     }
 
     /// Ends the file and gives it its name.
@@ -90,6 +98,13 @@ impl Drop for ParquetWriter {
 
 fn failed(path: &Path, error: &parquet::errors::ParquetError) -> DataError {
     DataError::Io { path: path.display().to_string(), why: format!("writing failed: {error}") }
+}
+
+/// Samples as rows.
+pub(crate) fn batch_of(fields: &[Field], schema: &SchemaRef, samples: &[Picked<'_>]) -> Result<RecordBatch> {
+    let arrays = fields.iter().enumerate().map(|(i, field)| array(field, i, samples)).collect::<Result<_>>()?;
+    RecordBatch::try_new(schema.clone(), arrays)
+        .map_err(|e| DataError::Internal(format!("columns do not fit together: {e}")))
 }
 
 /// A column of samples.

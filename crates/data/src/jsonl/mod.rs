@@ -1,8 +1,12 @@
 //! JSON Lines: an object a line is a sample.
 //!
+//! A byte order mark is no part of the first line; `NaN`, `Infinity` and `-Infinity` are floats.
+//!
 //! JSONL-1: blocks are whole lines, found by one scan that is kept on disk; empty lines are no samples.
 //! JSONL-2: what a column holds is decided by the first lines of the first file; a line that does not fit is an error that
 //!          names it.
+
+mod line;
 
 use std::io::BufRead;
 
@@ -10,6 +14,7 @@ use arrow_buffer::Buffer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::line::{BYTE_ORDER_MARK, field_of, float_of, object_of};
 use crate::batch::number_bytes;
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
@@ -18,6 +23,7 @@ use crate::files::{self, Location, SourceFiles, Stamp};
 use crate::index_cache;
 use crate::parquet::{NullValue, ParquetOptions};
 use crate::source::{BlockInfo, LoadTimes, Source};
+use crate::stored_rows::StoredRows;
 
 /// About how many bytes of text a block has.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -41,6 +47,7 @@ pub struct JsonlSource {
     files: SourceFiles,
     fields: Vec<Field>,
     nulls: Vec<NullValue>,
+    unread: Vec<(String, String)>,
     blocks: Vec<BlockInfo>,
     places: Vec<(Lines, u64)>,
 }
@@ -66,8 +73,10 @@ fn scan(path: &Location) -> Result<(Stamp, Vec<Lines>)> {
         if read == 0 {
             return Ok((stamp, blocks));
         }
-        now.len_bytes += read;
-        now.samples += u32::from(!text.trim_ascii().is_empty());
+        let mark = if at == 0 && text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        now.at_bytes += mark as u64;
+        now.len_bytes += read - mark as u64;
+        now.samples += u32::from(!text[mark..].trim_ascii().is_empty());
         at += read;
         line += 1;
     }
@@ -79,7 +88,12 @@ impl JsonlSource {
     /// # Errors
     /// When a file cannot be read, or its first lines are no objects.
     pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<JsonlSource> {
-        let paths = files::expand(patterns, &[".jsonl", ".ndjson", ".json"])?;
+        options.check()?;
+        let paths = files::expand(patterns, &[".jsonl", ".ndjson"]).or_else(|e| match e {
+            // In a folder of such files, a `.json` says something about them; alone it may have the lines itself.
+            DataError::Missing { .. } => files::expand(patterns, &[".json"]),
+            e => Err(e),
+        })?;
         let scanned = index_cache::looked("jsonl", &paths, !options.no_index_cache, scan);
         let mut files = SourceFiles::default();
         let (mut blocks, mut places, mut next) = (Vec::new(), Vec::new(), 0);
@@ -103,29 +117,39 @@ impl JsonlSource {
                 Err(e) => files.leave_out(path, e, options.skip_errors)?,
             }
         }
-        let fields = fields.ok_or_else(|| DataError::Argument("the files have no samples".into()))?;
+        let (fields, unread) = fields.ok_or_else(|| match files.len() {
+            0 => files.none_left(),
+            _ => DataError::Argument("the files have no samples".into()),
+        })?;
         let nulls = fields.iter().map(|f| options.null_value(&f.name)).collect();
-        Ok(JsonlSource { files, fields, nulls, blocks, places })
+        let unread = if options.columns.is_none() { unread } else { Vec::new() };
+        Ok(JsonlSource { files, fields, nulls, unread, blocks, places })
     }
 }
 
-/// What the columns hold, from the first lines (JSONL-2).
-fn infer(path: &Location, names: Option<&[String]>) -> Result<Vec<Field>> {
-    let mut fields: Vec<Field> = Vec::new();
-    for (number, text) in path.open()?.sequential().lines().enumerate().take(LOOKED_AT) {
-        let text = text.map_err(|e| DataError::io(path, &e))?;
-        if text.trim().is_empty() {
+/// What the columns hold, from the first lines (JSONL-2), and which of them are not read.
+fn infer(path: &Location, names: Option<&[String]>) -> Result<(Vec<Field>, Vec<(String, String)>)> {
+    let (mut fields, mut others) = (Vec::<Field>::new(), Vec::<String>::new());
+    let (mut reader, mut text) = (path.open()?.sequential(), Vec::new());
+    for number in 1..=LOOKED_AT as u64 {
+        text.clear();
+        if reader.read_until(b'\n', &mut text).map_err(|e| DataError::io(path, &e))? == 0 {
+            break;
+        }
+        let line = if number == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text) } else { &text[..] };
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let value: Value = serde_json::from_str(&text).map_err(|e| bad_line(path, number as u64 + 1, &e))?;
-        let Value::Object(object) = value else {
-            return Err(bad_line(path, number as u64 + 1, &"it is not an object"));
-        };
-        for (name, value) in &object {
+        for (name, value) in &object_of(line).map_err(|e| bad_line(path, number, &e))? {
             if names.is_some_and(|names| !names.contains(name)) {
                 continue;
             }
-            let Some(found) = field_of(name, value) else { continue };
+            let Some(found) = field_of(name, value) else {
+                if !others.contains(name) {
+                    others.push(name.clone());
+                }
+                continue;
+            };
             match fields.iter_mut().find(|f| f.name == *name) {
                 None => fields.push(found),
                 Some(known) if known.elem != found.elem && known.kind == found.kind => known.elem = Elem::F64,
@@ -141,38 +165,18 @@ fn infer(path: &Location, names: Option<&[String]>) -> Result<Vec<Field>> {
         }
         fields.sort_by_key(|f| names.iter().position(|n| *n == f.name));
     }
+    others.retain(|name| !fields.iter().any(|f| f.name == *name));
+    let why = |name: &String| format!("column {name:?} has no numbers or text in the first lines of {path}");
     match fields.is_empty() {
         true => Err(DataError::schema(path, "its first lines have no column that GT reads")),
-        false => Ok(fields),
+        false => Ok((fields, others.into_iter().map(|name| (name.clone(), why(&name))).collect())),
     }
 }
 
 fn bad_line(path: &Location, line: u64, why: &dyn std::fmt::Display) -> DataError {
-    DataError::corrupt(path, format!("line {line}: {why}"))
-}
-
-/// What a value looks like. Null and an empty list could be anything; objects are not read.
-fn field_of(name: &str, value: &Value) -> Option<Field> {
-    let made = |elem, kind, item| Some(Field { name: name.to_owned(), elem, kind, item });
-    match value {
-        Value::Bool(_) => made(Elem::Bool, Kind::Fixed, vec![]),
-        Value::Number(n) => made(if n.is_f64() { Elem::F64 } else { Elem::I64 }, Kind::Fixed, vec![]),
-        Value::String(_) => made(Elem::U8, Kind::Text { utf8: true }, vec![]),
-        Value::Array(items) => match items.first()? {
-            Value::Array(inner) => {
-                let all = items.iter().filter_map(Value::as_array).flatten();
-                let float = all.clone().any(|v| v.is_f64());
-                made(if float { Elem::F64 } else { Elem::I64 }, Kind::Ragged, vec![inner.len()])
-            }
-            Value::Bool(_) => made(Elem::Bool, Kind::Ragged, vec![]),
-            Value::Number(_) => {
-                let float = items.iter().any(|v| v.is_f64());
-                made(if float { Elem::F64 } else { Elem::I64 }, Kind::Ragged, vec![])
-            }
-            _ => None,
-        },
-        Value::Null | Value::Object(_) => None,
-    }
+    let is_json = line == 1 && path.file_name().ends_with(b".json");
+    let hint = if is_json { "; GT reads JSON with an object on each line" } else { "" };
+    DataError::corrupt(path, format!("line {line}: {why}{hint}"))
 }
 
 /// A column that is being filled.
@@ -182,6 +186,8 @@ struct Filling<'a> {
     values: Vec<u8>,
     offsets: Vec<u32>,
     items: u32,
+    /// Which samples have a value, where nulls are to stay nulls.
+    valid: Option<Vec<bool>>,
 }
 
 impl Filling<'_> {
@@ -189,8 +195,11 @@ impl Filling<'_> {
         let elem = self.field.elem;
         let bytes = match (value, elem) {
             (Value::Number(n), Elem::I64) if n.is_i64() => n.as_i64().unwrap_or(0).to_le_bytes(),
-            (Value::Number(n), Elem::F64) => number_bytes(elem, n.as_f64().unwrap_or(f64::NAN)),
+            (value, Elem::F64) if float_of(value).is_some() => number_bytes(elem, float_of(value).unwrap_or(f64::NAN)),
             (Value::Bool(b), Elem::Bool) => number_bytes(elem, f64::from(*b)),
+            (Value::Null, _) if self.valid.is_some() => {
+                return Err(format!("column {:?} has nulls inside its lists, which cannot be kept", self.field.name));
+            }
             (Value::Null, _) => match (self.null.0, elem) {
                 (Some(v), _) => number_bytes(elem, v),
                 (None, Elem::F64) => number_bytes(elem, f64::NAN),
@@ -210,6 +219,15 @@ impl Filling<'_> {
     fn push(&mut self, value: &Value) -> std::result::Result<(), String> {
         let field = self.field;
         let wrong = || format!("column {:?} is not {field} as before", field.name);
+        if let Some(valid) = &mut self.valid {
+            valid.push(!value.is_null());
+            if value.is_null() {
+                let stand_in = if field.kind == Kind::Fixed { field.elem.size() } else { 0 };
+                self.values.extend(std::iter::repeat_n(0, stand_in));
+                self.offsets.push(self.items);
+                return Ok(());
+            }
+        }
         match (self.field.kind, value) {
             (Kind::Fixed, value) => self.number(value)?,
             (Kind::Text { .. }, Value::String(text)) => {
@@ -246,6 +264,30 @@ impl Source for JsonlSource {
     }
 
     fn load(&self, block: u32, times: &mut LoadTimes) -> Result<Block> {
+        Ok(self.read(block, false, times)?.0)
+    }
+
+    fn sample_id(&self, block: u32, row: u32) -> u64 {
+        self.places[block as usize].1 + row as u64
+    }
+
+    fn files(&self) -> &SourceFiles {
+        &self.files
+    }
+
+    fn unread(&self) -> &[(String, String)] {
+        &self.unread
+    }
+
+    fn stored_rows(&self, block: u32) -> Result<Option<StoredRows>> {
+        let (block, valid) = self.read(block, true, &mut LoadTimes::default())?;
+        StoredRows::of_block(&self.fields, &block)?.with_nulls(valid).map(Some)
+    }
+}
+
+impl JsonlSource {
+    /// Reads a block; where nulls are to stay nulls, with which samples have a value in each column.
+    fn read(&self, block: u32, with_nulls: bool, times: &mut LoadTimes) -> Result<(Block, Vec<Vec<bool>>)> {
         let info = self.blocks[block as usize];
         let path = self.files.location(info.file);
         let lines = &self.places[block as usize].0;
@@ -257,7 +299,14 @@ impl Source for JsonlSource {
             .fields
             .iter()
             .zip(&self.nulls)
-            .map(|(field, &null)| Filling { field, null, values: Vec::new(), offsets: vec![0], items: 0 })
+            .map(|(field, &null)| Filling {
+                field,
+                null,
+                values: Vec::new(),
+                offsets: vec![0],
+                items: 0,
+                valid: with_nulls.then(Vec::new),
+            })
             .collect();
         let mut samples = 0;
         for (number, line) in text.split(|&b| b == b'\n').enumerate() {
@@ -265,14 +314,14 @@ impl Source for JsonlSource {
                 continue;
             }
             let number = lines.line + number as u64;
-            let object: serde_json::Map<String, Value> =
-                serde_json::from_slice(line).map_err(|e| bad_line(path, number, &e))?;
+            let object = object_of(line).map_err(|e| bad_line(path, number, &e))?;
             for column in &mut filling {
                 let value = object.get(&column.field.name).unwrap_or(&Value::Null);
                 column.push(value).map_err(|why| bad_line(path, number, &why))?;
             }
             samples += 1;
         }
+        let valid = filling.iter_mut().filter_map(|f| f.valid.take()).collect();
         let columns = filling.into_iter().map(|f| {
             let extents = match f.field.kind {
                 Kind::Fixed => Extents::One,
@@ -282,14 +331,6 @@ impl Source for JsonlSource {
         });
         let columns = columns.collect::<std::result::Result<_, _>>().map_err(|why| DataError::corrupt(path, why))?;
         times.decode_s += begun.elapsed().as_secs_f64();
-        Ok(Block { columns, samples })
-    }
-
-    fn sample_id(&self, block: u32, row: u32) -> u64 {
-        self.places[block as usize].1 + row as u64
-    }
-
-    fn files(&self) -> &SourceFiles {
-        &self.files
+        Ok((Block { columns, samples }, valid))
     }
 }
