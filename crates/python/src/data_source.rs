@@ -222,6 +222,11 @@ impl PySource {
         }
     }
 
+    /// Columns that are not read, with the reason, where none were named.
+    fn unread(&self) -> Vec<(String, String)> {
+        self.source.unread().to_vec()
+    }
+
     /// Files left out while opening, with the reason.
     fn left_out(&self) -> Vec<(String, String)> {
         self.source.left_out().to_vec()

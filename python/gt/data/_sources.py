@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,6 +90,11 @@ class FileDataset(Dataset[dict[str, Any]]):
     def __init__(self, source: _core._DataSource, on_error: str = "raise") -> None:
         self._source = source
         self.on_error = on_error
+        if unread := source.unread():
+            names = ", ".join(name for name, _ in unread)
+            warnings.warn(
+                f"{source.file(0)}: {unread[0][1]}; without columns= these are left out: {names}", stacklevel=3
+            )
 
     def __len__(self) -> int:
         return len(self._source)
@@ -199,7 +205,7 @@ class RowRanges:
 class ParquetDataset(FileDataset):
     """Samples in Parquet files: a row each, or with `events` a range of rows each.
 
-    `paths`: a path, a folder, a pattern such as `"train/*.parquet"`, a URL of the same (`s3:// gs:// az:// http:// https://`),
+    `paths`: a path, a folder, a pattern such as `"train/*.parquet"`, a URL of the same (`s3:// gs:// az:// http:// https:// file://`),
     or a list of them. `columns`: which ones, all that can be
     read by default. A column of lists gives samples of any length, one of numbers gives one number a sample.
 

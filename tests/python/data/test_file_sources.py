@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import pickle
 import resource
 import subprocess
 import sys
 import tarfile
+import warnings
 
 import numpy as np
 import pytest
@@ -191,3 +193,15 @@ def test_open_says_what_it_does_not_know(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"x\.csv: no file ends in"):
         gt.data.open(tmp_path / "x.csv")
+
+
+def test_columns_that_are_not_read_are_warned_of(tmp_path):
+    rows = ['{"x": 1, "y": {"a": 1}}', '{"x": 2, "y": {"a": 2}}']
+    (tmp_path / "x.jsonl").write_text("\n".join(rows) + "\n")
+    with pytest.warns(UserWarning, match=r"x\.jsonl: column \"y\".*without columns= these are left out: y") as told:
+        ds = gt.data.JsonlDataset(tmp_path / "x.jsonl")
+    assert ds.columns == ["x"] and told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gt.data.JsonlDataset(tmp_path / "x.jsonl", columns=["x"]).columns == ["x"]
+        assert len(pickle.loads(pickle.dumps(ds))) == 2
