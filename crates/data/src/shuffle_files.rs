@@ -2,7 +2,7 @@
 //!
 //! SHUFFLE-1: the new files hold every sample exactly once, in the order of an epoch of the loader, so what mixes batches well
 //!            mixes files well.
-//! SHUFFLE-2: the folder appears when everything in it is written (PART-1).
+//! SHUFFLE-2: the folder appears when everything in it is written (FOLDER-1).
 //! SHUFFLE-3: a sample keeps all its columns, their types and their nulls; what cannot be kept is an error (STORED-1).
 
 use std::collections::HashMap;

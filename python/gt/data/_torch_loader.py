@@ -315,7 +315,8 @@ class DataLoader(Generic[Item]):
         return {**self._totals, **self._counts}
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `iter` begins this epoch; a sampler that has `set_epoch` is told.
+        """The next `iter` begins this epoch, or, if a state from the middle of it was just loaded, goes on with it; a sampler that
+        has `set_epoch` is told.
 
         >>> dl = gt.data.DataLoader(list(range(9)), batch_size=9, shuffle=True, generator=0)
         >>> first, second = list(dl), list(dl)
@@ -323,6 +324,8 @@ class DataLoader(Generic[Item]):
         >>> bool((next(iter(dl)) == first[0]).all())
         True
         """
+        if self._resume is not None and not self._resume["finished"] and self._resume["epoch"] == epoch:
+            return
         self._chosen, self._resume = epoch, None
         tell = getattr(self._index_sampler, "set_epoch", None)
         if callable(tell):

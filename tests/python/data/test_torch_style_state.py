@@ -303,3 +303,22 @@ def test_a_copy_of_a_loader_goes_on_like_the_loader(copied):
     dl = DataLoader(Numbers(4), num_workers=1, collate_fn=pids, persistent_workers=True)
     first = set(dl)
     assert len(set(copied(dl))) == 1 and set(copied(dl)) != first == set(dl)
+
+
+@pytest.mark.parametrize("order", [{"shuffle": True, "generator": 4}, {"sampler": "blocks"}, {}], ids=str)
+def test_setting_the_epoch_of_a_state_that_was_loaded_keeps_its_place(order):
+    def loader():
+        sampler = {"sampler": gt.data.BlockShuffleSampler(lengths=[10, 10], pool=1)} if "sampler" in order else order
+        return gt.data.DataLoader(range(20), batch_size=3, **sampler)
+
+    dl = loader()
+    dl.set_epoch(2)
+    batches = iter(dl)
+    given = [next(batches).tolist() for _ in range(2)]
+    resumed = loader()
+    resumed.load_state_dict(dl.state_dict())
+    resumed.set_epoch(2)
+    given += [batch.tolist() for batch in resumed]
+    assert sorted(sum(given, [])) == list(range(20))
+    resumed.set_epoch(2)
+    assert [batch.tolist() for batch in resumed] == given, "set again, the epoch is whole"

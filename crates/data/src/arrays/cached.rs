@@ -1,6 +1,6 @@
 //! What `gt data cache` writes: each column as plain `.npy` arrays, ready to be read without decoding.
 //!
-//! CACHED-1: the folder appears when everything in it is written (PART-1).
+//! CACHED-1: the folder appears when everything in it is written (FOLDER-1).
 //! CACHED-2: `cache.json` says what is in the folder; a column of lists is its items in one array and the offsets in another.
 
 use std::fs::File;

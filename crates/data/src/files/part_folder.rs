@@ -1,8 +1,8 @@
 //! A folder that appears when everything in it is written.
 //!
-//! PART-1: until then it lies beside its place as `NAME.….part`, under a name that nobody else uses, and goes away with whoever
-//!         writes it: after an error, and after an interrupt. Only a process that is killed leaves it behind, under that name.
-//! PART-2: nothing is written over: the place is free, or an empty folder.
+//! FOLDER-1: until then it lies beside its place as `NAME.….part`, under a name that nobody else uses, and goes away with whoever
+//!           writes it: after an error, and after an interrupt. Only a process that is killed leaves it behind, under that name.
+//! FOLDER-2: nothing is written over: the place is free, or an empty folder.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
