@@ -36,8 +36,9 @@ class ShuffleReport:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
     >>> np.save(path, np.arange(6.0))
     >>> loader = gt.data.DataLoader(gt.data.NpyDataset({"x": path}), batch_size=4, shuffle=True)
-    >>> loader.shuffle_report().exactly_once
-    True
+    >>> report = loader.shuffle_report()
+    >>> report.exactly_once, report.distinct_blocks == report.whole.distinct_blocks == 1
+    (True, True)
     """
 
     exactly_once: bool
@@ -53,6 +54,16 @@ class ShuffleReport:
     def design_effect(self) -> float:
         """That of the whole epoch."""
         return self.whole.design_effect
+
+    @property
+    def distinct_blocks(self) -> float:
+        """That of the whole epoch."""
+        return self.whole.distinct_blocks
+
+    @property
+    def same_block(self) -> float:
+        """That of the whole epoch."""
+        return self.whole.same_block
 
     def __str__(self) -> str:
         return "\n".join(
