@@ -256,6 +256,14 @@ class FileLoader(DataLoader[Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Threads and memory are this loader's own.
+        return {**self.__dict__, "_run": None, "_runs": [], "_memory": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._memory = _core._DataMemory()
+
     def __len__(self) -> int:
         if self.max_tokens is not None:
             raise TypeError("with max_tokens the number of batches depends on the lengths of samples")

@@ -90,6 +90,20 @@ def test_a_pickled_data_set_opens_the_same_files(lists, tmp_path):
         pickle.loads(kept)
 
 
+def test_a_copy_of_a_loader_of_files_goes_on_like_the_loader(lists):
+    def ids_of(dl):
+        return [batch["id"].tolist() for batch in dl]
+
+    dl = DataLoader(lists, batch_size=8, shuffle=True, num_workers=1, generator=gt.Generator().manual_seed(3))
+    running = iter(dl)
+    next(running)
+    copies = [copy.deepcopy(dl), copy.copy(dl), pickle.loads(pickle.dumps(dl))]
+    assert all(other.state_dict() == dl.state_dict() for other in copies)
+    expected = ids_of(dl)
+    assert all(ids_of(other) == expected for other in copies)
+    assert len(list(running)) == 7, "it has threads of its own"
+
+
 def test_parts_and_sums_of_data_sets(lists):
     first, second = random_split(lists, [0.5, 0.5], generator=gt.Generator().manual_seed(0))
     assert sorted(ids(first) + ids(second)) == list(range(61))
