@@ -107,7 +107,7 @@ impl EpochOrder {
             .map(|(lane, dealt)| {
                 let mut start = 0;
                 let cut = match pool >= lens.len() {
-                    true => vec![0..dealt.len()],
+                    true => Vec::from_iter([0..dealt.len()]),
                     false => lanes::cut(dealt.len(), pool, lane, lanes),
                 };
                 cut.into_iter()
