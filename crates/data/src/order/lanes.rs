@@ -42,14 +42,14 @@ pub(super) fn deal(blocks: &[u32], lens: &[u32], lanes: usize) -> Vec<Vec<u32>> 
     dealt
 }
 
-/// Cuts a lane of `blocks` blocks into windows of its share of the pool, which is never larger than was asked for. The first
-/// window of a lane is shorter, the more so the lower its number: lanes refill one after another instead of all at once, so that
-/// the pool need not be held twice.
-pub(super) fn cut(blocks: usize, pool: usize, lane: usize, lanes: usize) -> Vec<Range<usize>> {
-    let size = (pool * (lane + 1) / lanes - pool * lane / lanes).max(1);
+/// Cuts a lane of `blocks` blocks, of so many in `all`, into windows of its share of the pool, which is never larger than was asked
+/// for. The first window of a lane is shorter, the more so the lower its number: lanes refill one after another instead of all
+/// at once, so that the pool need not be held twice. A pool that holds all has nothing to refill.
+pub(super) fn cut(blocks: usize, all: usize, pool: usize, lane: usize, lanes: usize) -> Vec<Range<usize>> {
+    let size = if pool >= all { blocks } else { pool * (lane + 1) / lanes - pool * lane / lanes }.max(1);
     let mut cuts = Vec::with_capacity(blocks / size + 2);
     let mut at = 0;
-    let mut next = (size * (lane + 1)).div_ceil(lanes).max(1);
+    let mut next = if pool >= all { size } else { (size * (lane + 1)).div_ceil(lanes).max(1) };
     while at < blocks {
         let end = (at + next).min(blocks);
         cuts.push(at..end);
@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn the_windows_of_all_lanes_hold_the_pool_and_no_more() {
         for (pool, lanes) in [(26, 16), (128, 16), (5, 2), (16, 16), (7, 7)] {
-            let largest = (0..lanes).map(|lane| cut(100, pool, lane, lanes).iter().map(Range::len).max().unwrap());
+            let largest =
+                (0..lanes).map(|lane| cut(100, 100 * lanes, pool, lane, lanes).iter().map(Range::len).max().unwrap());
             assert_eq!(largest.sum::<usize>(), pool, "{lanes} lanes");
         }
     }

@@ -106,10 +106,7 @@ impl EpochOrder {
             .enumerate()
             .map(|(lane, dealt)| {
                 let mut start = 0;
-                let cut = match pool >= lens.len() {
-                    true => Vec::from_iter([0..dealt.len()]),
-                    false => lanes::cut(dealt.len(), pool, lane, lanes),
-                };
+                let cut = lanes::cut(dealt.len(), lens.len(), pool, lane, lanes);
                 cut.into_iter()
                     .map(|blocks| {
                         let samples = dealt[blocks.clone()].iter().map(|&b| lens[b as usize] as u64).sum();
