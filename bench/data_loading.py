@@ -1,10 +1,10 @@
 """Loading shuffled events from hundreds of Parquet files: GT beside its peers, with raw decoding as the limit. `make bench-data`.
 
-LOADING-1: every loader is measured in a process of its own, over the same files, which are in the page cache.
-LOADING-2: what is compared are samples per second of batches that are consumed and thrown away; slow peers are stopped after a
+LOADING-BENCH-1: every loader is measured in a process of its own, over the same files, which are in the page cache.
+LOADING-BENCH-2: what is compared are samples per second of batches that are consumed and thrown away; slow peers are stopped after a
 few seconds, and GT always runs whole epochs.
-LOADING-3: a peer that is not installed is named, never left out in silence.
-LOADING-4: rows whose ratio is a target are measured in turns, so that a noisy minute of the machine falls on both.
+LOADING-BENCH-3: a peer that is not installed is named, never left out in silence.
+LOADING-BENCH-4: rows whose ratio is a target are measured in turns, so that a noisy minute of the machine falls on both.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ def missing(row: str) -> str | None:
 
 
 def measured(row: str, folder: Path) -> dict:
-    """A row, in a process of its own (LOADING-1)."""
+    """A row, in a process of its own (LOADING-BENCH-1)."""
     command = [sys.executable, __file__, "--data", str(folder), "--one", row]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=90)

@@ -1,7 +1,7 @@
 """The rows about the stream between processes: what a server costs beside an embedded session, uploads, the dispatcher.
 
-STREAM-1: contenders are processes of their own, since a process has one session; they take turns.
-STREAM-2: a ratio that has a target is a ratio of times within one round (MEASURE-2), whatever unit is shown.
+STREAM-ROWS-1: contenders are processes of their own, since a process has one session; they take turns.
+STREAM-ROWS-2: a ratio that has a target is a ratio of times within one round (MEASURE-2), whatever unit is shown.
 """
 
 import itertools
@@ -27,7 +27,7 @@ RATE_RUNS = 3
 
 @dataclass(frozen=True)
 class StreamRow(Row):
-    """A row of this file: one time, and perhaps another one that it is held to."""
+    """A row of this file: a time, and perhaps another one that it is compared with."""
 
     # How a figure is shown.
     shown: Callable[[float], str] = report.in_words
@@ -175,7 +175,7 @@ def figures(row, repeats):
 
 def table(rows, results):
     """The rows of this file as a Markdown table."""
-    lines = [["stream", "GT", "held to", "time ÷", "target", "holds"]]
+    lines = [["stream", "GT", "compared with", "time ÷", "target", "holds"]]
     for row in rows:
         if row.name not in results:
             continue

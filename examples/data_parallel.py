@@ -7,6 +7,7 @@ same script runs on one worker, with the same losses.
 """
 
 import argparse
+import os
 
 import gt
 import gt.nn.functional as F
@@ -18,6 +19,10 @@ def main():
     parser.add_argument("--steps", type=int, default=200, help="gradient steps (default %(default)s)")
     parser.add_argument("--batch-size", type=int, default=256, help="points in a batch (default %(default)s)")
     args = parser.parse_args()
+    if not os.environ.get("GT_CONFIG"):
+        print(
+            "GT_CONFIG is not set: everything runs on one worker. The file that splits it is examples/data_parallel.yaml"
+        )
 
     gt.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 128), nn.Tanh(), nn.Dropout(0.1), nn.Linear(128, 10))

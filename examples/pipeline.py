@@ -7,6 +7,7 @@ the file the same script runs on one worker, with the same losses.
 """
 
 import argparse
+import os
 
 import gt
 import gt.nn.functional as F
@@ -24,6 +25,8 @@ def main():
     parser.add_argument("--steps", type=int, default=200, help="gradient steps (default %(default)s)")
     parser.add_argument("--micro-batches", type=int, default=4, help="parts of a batch (default %(default)s)")
     args = parser.parse_args()
+    if not os.environ.get("GT_CONFIG"):
+        print("GT_CONFIG is not set: everything runs on one worker. The file that splits it is examples/pipeline.yaml")
 
     gt.manual_seed(0)
     first, second, head = block(16, 64, 3), block(64, 64, 3), nn.Linear(64, 1)

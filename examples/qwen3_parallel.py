@@ -8,6 +8,7 @@ script runs on one worker, with the same losses.
 """
 
 import argparse
+import os
 
 import gt
 from gt import optim
@@ -48,6 +49,10 @@ def main():
     parser.add_argument("--micro-batches", type=int, default=2, help="parts of a batch (default %(default)s)")
     parser.add_argument("--data", help="a text file, or a folder of them (default: this repository)")
     args = parser.parse_args()
+    if not os.environ.get("GT_CONFIG"):
+        print(
+            "GT_CONFIG is not set: everything runs on one worker. The file that splits it is examples/qwen3_parallel.yaml"
+        )
 
     tokenizer = ByteTokenizer()
     pieces = Pieces(tokenizer.encode(load_text(args.data)), args.seq_len, args.batch_size, seed=0)

@@ -7,6 +7,7 @@ forward pass and one in the backward pass. Without the file the same script runs
 """
 
 import argparse
+import os
 
 import gt
 import gt.nn.functional as F
@@ -32,6 +33,10 @@ def main():
     parser.add_argument("--steps", type=int, default=200, help="gradient steps (default %(default)s)")
     parser.add_argument("--hidden", type=int, default=512, help="hidden units (default %(default)s)")
     args = parser.parse_args()
+    if not os.environ.get("GT_CONFIG"):
+        print(
+            "GT_CONFIG is not set: everything runs on one worker. The file that splits it is examples/tensor_parallel.yaml"
+        )
 
     gt.manual_seed(0)
     model = MLP(32, args.hidden, 8)

@@ -1,7 +1,7 @@
 """Checkpoints of a training run: everything needed to go on as if nothing had happened.
 
-STATE-1: a file is written under another name and renamed when it is whole, so a crash leaves the older one as it was.
-STATE-2: model, optimizer, schedule, random numbers and position in the data are all in it; the arguments too, and a run
+TRAINING-STATE-1: a file is written under another name and renamed when it is whole, so a crash leaves the older one as it was.
+TRAINING-STATE-2: model, optimizer, schedule, random numbers and position in the data are all in it; the arguments too, and a run
 with other ones that matter is refused.
 """
 

@@ -11,13 +11,12 @@ tensor([2., 4., 6.])
 
 from __future__ import annotations
 
-import atexit as _atexit
 import math as _math
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from gt import (
-    _core,
+    _exit,
     _functions,
     _methods,
     autograd,
@@ -95,6 +94,7 @@ from gt._core import (
     result_type,
     seed,
     set_default_dtype,
+    set_flush_denormal,
     set_num_threads,
     set_rng_state,
     stack,
@@ -116,6 +116,8 @@ from gt._grad_mode import (
 )
 from gt._limits import finfo, iinfo
 from gt._methods import *
+from gt._missing import install as _install_missing
+from gt._missing import missing as _missing
 from gt._printing import get_printoptions, set_printoptions
 from gt._session import connect, disconnect, gpu_workers
 from gt._size import Size
@@ -137,8 +139,13 @@ if _TYPE_CHECKING:
         register_config,
     )
 
-# Work that nobody will read is not waited for.
-_atexit.register(_core._shutdown)
+_exit.install()
+_install_missing(Tensor)
+
+if _core._is_planned():
+    from gt import _planned
+
+    _planned.install()
 
 float = float32
 double = float64
@@ -264,6 +271,7 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",
+    "set_flush_denormal",
     "set_grad_enabled",
     "set_num_interop_threads",
     "set_num_threads",
@@ -343,7 +351,7 @@ def __getattr__(name: str) -> _Any:
             f"GT has no dtype {name}: it has float32, float64, float16, bfloat16, int8, int32, int64, uint8 and bool"
         )
     if name not in _LATER:
-        raise AttributeError(f"module 'gt' has no attribute '{name}'")
+        raise _missing("gt", name)
     import importlib
 
     home = _LATER[name]

@@ -12,6 +12,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt._methods.elementwise import as_operand
 
 _Row = tuple[str, str, str, str]
 
@@ -278,8 +279,9 @@ def _forward(name: str, row: _Row) -> Callable[..., Any]:
     def function(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if isinstance(input, Tensor):
             made = method(input, *args, **kwargs)
-        elif reflected is not None and isinstance(input, (int, float)) and args and not kwargs:
-            made = reflected(input, args[0] if isinstance(args[0], Tensor) else _core.tensor(args[0]))
+        elif reflected is not None and isinstance(input, (int, float)) and args:
+            other = args[0] if isinstance(args[0], Tensor) else _core.tensor(args[0])
+            made = method(as_operand(input, other), *args, **kwargs) if kwargs else reflected(input, other)
         else:
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         return made if out is None else write_out(out, made)

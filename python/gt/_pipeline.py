@@ -92,7 +92,7 @@ class Pipeline:
     def _pieces(self, batch: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         rows = {value.shape[0] for value in batch if isinstance(value, Tensor) and value.dim() > 0}
         if len(rows) != 1:
-            raise ValueError(f"the tensors of a batch must have one first dimension, got {sorted(rows)}")
+            raise ValueError(f"all tensors of a batch must have the same first dimension, got {sorted(rows)}")
         count = min(self.micro_batches, max(rows.pop(), 1))
         split = [
             list(value.tensor_split(count)) if isinstance(value, Tensor) and value.dim() > 0 else [value] * count
@@ -126,7 +126,7 @@ class Pipeline:
                 out = function(*arguments, *(pieces[batch][len(inputs) :] if stage == last else ()))
                 if stage == last:
                     if not isinstance(out, Tensor) or out.numel() != 1:
-                        raise ValueError("the last stage of a pipeline gives a loss: a tensor with one element")
+                        raise ValueError("the last stage of a pipeline must return a loss: a tensor with one element")
                     out = out * (rows[batch] / sum(rows))
                     total = out.detach() if total is None else total + out.detach()
             made[stage, batch] = _tuple(out)

@@ -42,7 +42,7 @@ class Writer:
         try:
             tree = self._encode(value, ())
         except RecursionError:
-            raise ValueError("cannot save a value that is nested so deeply") from None
+            raise ValueError("cannot save a value that is nested too deeply") from None
         return json.dumps({"version": VERSION, "value": tree}, separators=(",", ":"), allow_nan=False)
 
     def _encode(self, value: Any, place: tuple[Any, ...]) -> Any:
@@ -91,7 +91,7 @@ class Writer:
 
     def _key(self, key: Any, place: tuple[Any, ...]) -> Any:
         if isinstance(key, Tensor):
-            raise TypeError(f"cannot save {_written(place)}: it has a tensor as a key")
+            raise TypeError(f"cannot save {_written(place)}: a tensor cannot be a dict key")
         return self._encode(key, (*place, key))
 
     def _tensor(self, tensor: Tensor, place: tuple[Any, ...]) -> Any:
@@ -161,7 +161,9 @@ class Reader:
         try:
             tree = json.loads(text)
             if tree["version"] != VERSION:
-                raise ValueError(f"it is of version {tree['version']!r}, and this GT reads version {VERSION}")
+                raise ValueError(
+                    f"the file has format version {tree['version']!r}, but this GT reads version {VERSION}"
+                )
             return self._decode(tree["value"])
         except (KeyError, TypeError, AttributeError, RecursionError, IndexError, OverflowError, ValueError) as error:
             raise ValueError(f"the stored structure cannot be read: {error or type(error).__name__}") from None
@@ -177,7 +179,7 @@ class Reader:
         for known, kind in _SEQUENCES:
             if tag == known:
                 if kind is Size and not all(isinstance(extent, int) for extent in content):
-                    raise ValueError("an extent of a size is no integer")
+                    raise ValueError("a stored shape contains a value that is not an integer")
                 return kind([self._decode(inner) for inner in content])
         for known, kind in _MAPPINGS:
             if tag == known:

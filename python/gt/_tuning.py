@@ -65,7 +65,7 @@ class BatchSizes:
         return min(row.batch_size for row in fitting if row.samples_per_s >= (1 - AS_FAST) * fastest)
 
     def _nothing_fits(self) -> str:
-        return f"not even a batch of {self.rows[0].batch_size} fits into memory"
+        return f"even a batch of {self.rows[0].batch_size} does not fit into memory"
 
     def accumulation(self, effective: int) -> tuple[int, int]:
         """The batch size and the number of steps to accumulate that make an effective batch of `effective` samples.
@@ -172,7 +172,7 @@ def _raise_unread(value: Any) -> None:
     """Raises why a step failed that nobody read anything of: by reading what it returns, if it returns a tensor."""
     if isinstance(value, _core.Tensor):
         value.flatten()[:1].tolist()
-    raise OutOfMemoryError("a step failed and returned nothing that tells why; most likely memory ran out")
+    raise OutOfMemoryError("a step failed without reporting a reason, most likely because memory ran out")
 
 
 def _recovered() -> None:

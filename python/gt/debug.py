@@ -16,7 +16,7 @@ __all__ = ["get_tape", "get_worker_stats", "print_tape", "print_worker_stats"]
 
 
 def get_worker_stats() -> dict[str, dict[str, Any]]:
-    """What every worker has counted since it started, by worker id. Does not wait for recorded work.
+    """What every worker has counted since it started, by worker id. Waits until everything that this thread recorded has run.
 
     Among the entries: `total_instructions`, `windows`, `idle_cuts`, `round_trips`, `bytes_in`, `bytes_out`, `live_bytes`,
     `flops`; `transfers`, `moved_bytes_out` and `moved_bytes_in` tell what went between workers, `loaded_bytes` what they
@@ -40,6 +40,8 @@ def _described(counted: dict[str, Any]) -> dict[str, Any]:
         "cache_misses": misses,
         "hit_rate": hits / (hits + misses) if hits + misses else 0.0,
         "num_cached_graphs": counted.get("cached_plans", 0),
+        "cache_size": counted.get("cached_plans", 0),
+        "avg_ops_per_compilation": compiled / windows if (windows := counted.get("compiled_windows", 0)) else 0.0,
     }
     counted["operations"] = {"total": total, "compiled": compiled, "eager": total - compiled}
     counted["compilation_stats"] = compilation

@@ -18,11 +18,16 @@ class GTError(RuntimeError):
     """
 
 
-class OutOfMemoryError(GTError):
-    """An allocation did not fit under the memory limit; the program may go on.
+class OutOfMemoryError(GTError, MemoryError):
+    """There is no memory under the limit for an operation's result or for a value that is read; the program may go on.
 
-    >>> issubclass(gt.OutOfMemoryError, RuntimeError)
+    >>> issubclass(gt.OutOfMemoryError, RuntimeError) and issubclass(gt.OutOfMemoryError, MemoryError)
     True
+    >>> try:
+    ...     gt.zeros(1).expand(2**44).numpy()
+    ... except MemoryError:
+    ...     print("too large to copy")
+    too large to copy
     """
 
 

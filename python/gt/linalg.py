@@ -17,6 +17,7 @@ from gt._methods.solving import inverse as _inverse
 from gt._methods.solving import matrix_exp as _matrix_exp
 from gt._methods.solving import qr as _qr
 from gt._methods.solving import slogdet as _slogdet
+from gt._missing import names_missing_in
 
 __all__ = [
     "cholesky",
@@ -69,7 +70,7 @@ def matrix_norm(
     if ord == "fro":
         return vector_norm(A, 2, dim, keepdim)
     if isinstance(ord, str) or abs(ord) not in (1, math.inf):
-        raise NotImplementedError(f"linalg.matrix_norm: GT has no singular values, so no norm {ord!r}")
+        raise NotImplementedError(f"linalg.matrix_norm: norm {ord!r} needs singular values, which GT does not have yet")
     rows, columns = (d % A.dim() for d in dim)
     summed, reduced = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = A.abs().sum(summed, keepdim=True)
@@ -251,3 +252,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     tensor([[1.]])
     """
     return _matrix_exp(A)
+
+
+__path__: list[str] = []
+__getattr__ = names_missing_in("gt.linalg")

@@ -11,7 +11,7 @@ from typing import Any
 
 from gt._core import Tensor
 from gt._saved_structure import Reader, Writer
-from gt.utils.safetensors import content, load_file, open_source, safe_open, save_file, write_pieces
+from gt.utils.safetensors import load_file, open_source, safe_open, save_file, write
 
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 
@@ -31,7 +31,7 @@ def save(obj: Any, f: Any) -> None:
     """
     writer = Writer()
     structure = writer.text(obj)
-    write_pieces(f, content(writer.tensors, {"format": "gt", _STRUCTURE: structure}))
+    write(f, writer.tensors, {"format": "gt", _STRUCTURE: structure})
 
 
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:

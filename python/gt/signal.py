@@ -15,13 +15,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gt import _core
 from gt._core import Tensor
 
-__all__ = ["ShardConfig", "SignalConfig", "context", "enter", "exit", "tensor"]
+__all__ = ["ShardConfig", "SignalConfig", "Signals", "context", "current_signal", "enter", "exit", "tensor"]
 
 Workers = int | Sequence[int | str] | None
 
@@ -34,17 +34,27 @@ def _kept(workers: Workers) -> Any:
 class ShardConfig:
     """How tensors are cut: along which of their axes, over which workers.
 
-    `workers` are indices or ids, or how many, and all of them if left out. Without an `axis` each worker has all of it.
+    `workers` are indices or ids, or how many, and all of them if left out. `replicated=True`
+    keeps them whole on each worker, as `axis=None` does.
 
     >>> gt.ShardConfig(axis=0, workers=[0, 1])
     ShardConfig(axis=0, workers=[0, 1])
+    >>> gt.ShardConfig(workers=[0, 1]).axis
+    0
+    >>> gt.ShardConfig(replicated=True).axis is None
+    True
     """
 
-    axis: int | None = None
+    axis: int | None = 0
     workers: Workers = None
+    replicated: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         self.workers = _kept(self.workers)
+        # The axis is what would be cut if they were not replicated.
+        if self.replicated:
+            self.axis = None
+        self.replicated = self.axis is None
 
 
 @dataclass
@@ -73,9 +83,9 @@ class SignalConfig:
 
     def _axes(self) -> list[ShardConfig]:
         if self.shard is None:
-            return [ShardConfig()] if self.replicated else []
+            return [ShardConfig(replicated=True)] if self.replicated else []
         if self.replicated:
-            raise ValueError("shard and replicated exclude each other")
+            raise ValueError("use either shard or replicated, not both")
         return [self.shard] if isinstance(self.shard, ShardConfig) else list(self.shard)
 
 
@@ -129,19 +139,32 @@ def exit(name: str) -> None:
 
     >>> gt.signal.exit("never entered")
     Traceback (most recent call last):
-    RuntimeError: exit of signal "never entered", but no scope was entered
+    RuntimeError: cannot exit signal "never entered": no scope was entered
     """
     _core.signal_exit(name)
 
 
-def tensor(x: Tensor, name: str) -> Tensor:
+def current_signal() -> str | None:
+    """The name of the innermost scope of the calling thread, `None` outside of any.
+
+    >>> gt.register_config("stage_1", gt.SignalConfig(replicated=True))
+    >>> with gt.signal.context("stage_1"):
+    ...     gt.signal.current_signal()
+    'stage_1'
+    """
+    return _core.current_signal()
+
+
+def tensor(x: Tensor, name: str, backward_name: str | None = None) -> Tensor:
     """A copy of `x` that lies as the signal says. Gradients flow through it.
+
+    `backward_name` names the signal of its gradient, in place of the one that the config names.
 
     >>> gt.register_config("rows", gt.SignalConfig(shard=gt.ShardConfig(axis=0)))
     >>> gt.signal.tensor(gt.ones(2, 2), name="rows").sum()
     tensor(4.)
     """
-    return _core.signal_tensor(x, name)
+    return _core.signal_tensor(x, name, backward_name)
 
 
 def register_config(name: str, config: SignalConfig) -> None:
@@ -173,17 +196,29 @@ def load_config(path: str | os.PathLike[str]) -> None:
         _core.load_config(file.read(), os.fspath(path))
 
 
-def get_config() -> dict[str, SignalConfig]:
+class Signals(dict[str, SignalConfig]):
+    """Signals by name.
+
+    >>> gt.get_config().get_signal("nothing of the kind") is None
+    True
+    """
+
+    def get_signal(self, name: str) -> SignalConfig | None:
+        """What a signal says; `None` if nothing is known of it."""
+        return self.get(name)
+
+
+def get_config() -> Signals:
     """All signals by name, those of `GT_CONFIG` too.
 
     >>> gt.register_config("mine", gt.SignalConfig(replicated=True))
     >>> gt.get_config()["mine"].replicated
     True
     """
-    found = {}
+    found = Signals()
     for name, axes, workers, backward, compiled in _core.signal_configs():
         parts = [ShardConfig(axis, of) for axis, of in axes]
-        whole = parts == [ShardConfig()]
+        whole = parts == [ShardConfig(replicated=True)]
         shard = None if whole or not parts else parts[0] if len(parts) == 1 else parts
         found[name] = SignalConfig(shard, whole, backward, compiled, workers)
     return found

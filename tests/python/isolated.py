@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -27,9 +28,13 @@ def run(program: str, *, timeout: float = 60, check: bool = True, **variables: A
 
 
 def worker() -> dict[str, Any]:
-    """The statistics of this process's embedded worker."""
-    (stats,) = gt.debug.get_worker_stats().values()
-    return stats
+    """The statistics of the session's worker; sums, if a test before this one in the process used several workers."""
+    first, *others = gt.debug.get_worker_stats().values()
+    return functools.reduce(_added, others, first)
+
+
+def _added(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    return {key: a[key] + b[key] if isinstance(a[key], int) else a[key] for key in a}
 
 
 TRAIN = """

@@ -430,3 +430,15 @@ def test_parameter_update_idiom():
             a -= 0.1 * a.grad
     np.testing.assert_allclose(array(a), [0.512, 0.512], rtol=1e-6)
     assert a.is_leaf and a.requires_grad
+
+
+def test_both_operands_of_copysign_get_a_gradient():
+    for track in ((True, True), (True, False), (False, True)):
+        x, y = gt.tensor([1.0, -2.0, 0.0]), gt.tensor([-3.0, 4.0, -0.0])
+        x.requires_grad_(track[0])
+        y.requires_grad_(track[1])
+        z = gt.copysign(x, y)
+        assert [str(v) for v in z.tolist()] == ["-1.0", "2.0", "-0.0"]
+        z.sum().backward()
+        assert (x.grad.tolist() if track[0] else x.grad) == ([-1.0, -1.0, 0.0] if track[0] else None)
+        assert (y.grad.tolist() if track[1] else y.grad) == ([0.0, 0.0, 0.0] if track[1] else None)

@@ -484,3 +484,13 @@ def test_gradient_through_where_and_scalars():
     check_gradient(lambda x: 2.0 / x + (1 - x) ** 2 - 3 * x, data(5, low=0.5, high=2))
     check_gradient(lambda x: 2.0**x, data(5))
     check_gradient(lambda x: x % 0.7, np.array([0.35, 0.8, 1.2]))
+
+
+def test_a_factor_before_the_tensor_is_the_old_form():
+    x, y = gt.ones(2), gt.full((2,), 3.0)
+    with pytest.warns(DeprecationWarning, match="add"):
+        assert x.add_(2, y).tolist() == [7, 7]
+    with pytest.warns(DeprecationWarning, match="addcdiv"):
+        assert gt.addcdiv(x, -0.5, y, y).tolist() == [6.5, 6.5]
+    with pytest.raises(TypeError, match="old form"):
+        x.add_(2, y, alpha=3)

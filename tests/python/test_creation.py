@@ -6,6 +6,8 @@ from parity import DTYPES, FLOATS, INF, INTS, NAN, array, check, data, dtype_of,
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 # --- gt.tensor -------------------------------------------------------------------------------------------------------
 
 LITERALS = [

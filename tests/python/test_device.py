@@ -4,6 +4,8 @@ import pytest
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 
 def test_device_objects():
     plain = gt.device("cpu")

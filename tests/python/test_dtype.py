@@ -8,6 +8,8 @@ from parity import DTYPES, FLOATS, INF, INTS, NAN, array, check, data, dtype_of,
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 # --- the objects -----------------------------------------------------------------------------------------------------
 
 
@@ -31,7 +33,7 @@ def test_aliases():
 
 def test_dtypes_differ():
     assert len({dtype_of(d) for d in DTYPES}) == len(DTYPES)
-    assert gt.float32 != gt.float64 and gt.float32 != "float32"
+    assert gt.float32 != gt.float64 and gt.float32 != "float64"
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -7,6 +7,8 @@ import pytest
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 
 def here(offset: int = 0) -> str:
     """`file:line` of the caller, as a message should name it."""
@@ -130,7 +132,7 @@ TYPE_ERRORS = [
     lambda: gt.matmul(gt.ones(2), 3), lambda: gt.reshape(gt.ones(2)), lambda: gt.ones(2).sum("x"), lambda: gt.from_numpy([1]),
     lambda: gt.ones(2).fill_("a"), lambda: gt.ones(2).unsqueeze(), lambda: gt.ones(2).transpose(0), lambda: len(gt.tensor(1)),
     lambda: gt.ones(2).masked_fill(gt.ones(2) > 0), lambda: gt.ones(2).repeat(1.5),
-    lambda: gt.zeros(2, dtype="float32"), lambda: gt.tensor(), lambda: gt.linspace(0),
+    lambda: gt.zeros(2, dtype="float33"), lambda: gt.tensor(), lambda: gt.linspace(0),
 ]  # fmt: skip
 
 

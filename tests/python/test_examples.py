@@ -31,10 +31,13 @@ def test_parallel_training_is_the_same_with_and_without_its_config(name, text, m
     arguments = ["--steps", 21, *(["--data", text, "--seq-len", 16] if name == "qwen3_parallel" else [])]
     monkeypatch.delitem(ENVIRONMENT, "GT_CONFIG", raising=False)
     alone = run(f"{name}.py", *arguments)
-    assert "is not configured, and is ignored" in alone
+    assert "is not configured and is ignored" in alone
+    assert (
+        f"GT_CONFIG is not set: everything runs on one worker. The file that splits it is examples/{name}.yaml" in alone
+    )
     monkeypatch.setitem(ENVIRONMENT, "GT_CONFIG", str(EXAMPLES / f"{name}.yaml"))
     together = run(f"{name}.py", *arguments)
-    assert "ignored" not in together and "left out" not in together
+    assert "ignored" not in together and "skipped" not in together and "GT_CONFIG" not in together
     (start, end), losses = final_losses(alone), final_losses(together)
     assert end < start and losses == pytest.approx([start, end], abs=1e-4)
 

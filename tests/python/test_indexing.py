@@ -6,6 +6,8 @@ from parity import array, check, check_gradient, data, leaf
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 VALUES = np.arange(60.0).reshape(3, 4, 5)
 MASK3 = np.array([True, False, True])
 MASK34 = (np.arange(12).reshape(3, 4) % 3) == 0

@@ -83,3 +83,66 @@ def test_log_of_an_error(tmp_path):
         GT_INSTRUCTION_LOG=path,
     )
     assert any(" ERROR " in line for line in path.read_text().splitlines())
+
+
+# --- one process, one file -------------------------------------------------------------------------------------------
+
+
+def test_two_processes_with_one_log_corrupted_it(tmp_path):
+    path = tmp_path / "gt.log"
+    done = run(
+        """
+        import subprocess, sys, gt
+        gt.ones(3).sum().item()
+        second = subprocess.run([sys.executable, "-c", "import gt; gt.ones(3)"], capture_output=True, text=True)
+        assert second.returncode == 1, second
+        print(second.stderr)
+        for _ in range(200):
+            gt.ones(3).sum().item()
+        """,
+        GT_INSTRUCTION_LOG=path,
+    )
+    assert "GT_INSTRUCTION_LOG" in done.stdout and "another process" in done.stdout and "%p" in done.stdout
+    lines = path.read_text().splitlines()
+    assert len(lines) > 400 and all(LINE.match(line) for line in lines)
+
+
+def test_each_process_has_a_log_where_its_name_says_so(tmp_path):
+    run(
+        """
+        import os, subprocess, sys, gt
+        gt.ones(3).sum().item()
+        subprocess.run([sys.executable, "-c", "import gt; gt.ones(3).sum().item()"], check=True)
+        """,
+        GT_INSTRUCTION_LOG=tmp_path / "gt-%r-%p.log",
+        RANK="7",
+    )
+    logs = sorted(tmp_path.iterdir())
+    assert len(logs) == 2 and all(re.fullmatch(r"gt-7-\d+\.log", log.name) for log in logs)
+    for log in logs:
+        assert all(LINE.match(line) for line in log.read_text().splitlines())
+
+
+def test_a_letter_without_a_meaning_in_the_name_of_a_log_is_an_error(tmp_path):
+    done = run("import gt; gt.ones(3)", check=False, GT_INSTRUCTION_LOG=tmp_path / "gt-%d.log")
+    assert done.returncode == 1 and "unknown placeholder %d" in done.stderr and "%p (process)" in done.stderr
+
+
+def test_a_forked_child_leaves_the_log_to_its_parent(tmp_path):
+    path = tmp_path / "gt.log"
+    run(
+        """
+        import os, sys, gt
+        gt.ones(3).sum().item()
+        # Ends as a whole interpreter does, with all that is in its buffers.
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        os.waitpid(child, 0)
+        gt.ones(3).sum().item()
+        """,
+        GT_INSTRUCTION_LOG=path,
+    )
+    lines = path.read_text().splitlines()
+    numbers = [int(line.split("|")[1].strip()[1:]) for line in lines]
+    assert all(LINE.match(line) for line in lines) and numbers == list(range(len(numbers)))

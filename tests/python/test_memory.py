@@ -1,13 +1,16 @@
 """Memory: the live set, frees, loops that never read, and what happens over the limit."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from isolated import LOOP, environment, run, worker
 
 import gt
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(300)
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -28,6 +31,7 @@ print(ten, stats()["live_bytes"])
     assert ten == thousand > 0
 
 
+@pytest.mark.transport
 def test_freed_bytes_return():
     gt.synchronize()
     before = worker()["live_bytes"]
@@ -40,6 +44,7 @@ def test_freed_bytes_return():
     assert worker()["live_bytes"] <= before + 100_000
 
 
+@pytest.mark.transport
 def test_a_view_keeps_its_base_and_a_copy_does_not():
     gt.synchronize()
     before = worker()["live_bytes"]
@@ -51,6 +56,7 @@ def test_a_view_keeps_its_base_and_a_copy_does_not():
     assert row.sum().item() == 2000
 
 
+@pytest.mark.transport
 def test_a_module_that_changes_its_dtype_frees_the_old_elements():
     gt.synchronize()
     before = worker()["live_bytes"]
@@ -63,6 +69,7 @@ def test_a_module_that_changes_its_dtype_frees_the_old_elements():
     assert worker()["live_bytes"] - before < 2_100_000
 
 
+@pytest.mark.transport
 def test_backward_releases_what_it_saved():
     gt.synchronize()
     before = worker()["live_bytes"]
@@ -79,6 +86,7 @@ def test_backward_releases_what_it_saved():
     del loss, w
 
 
+@pytest.mark.transport
 def test_memory_allocated_follows():
     gt.synchronize()
     before = gt.cuda.memory_allocated()
@@ -165,6 +173,97 @@ def test_an_allocation_over_the_limit_raises_and_the_program_goes_on(tmp_path):
     assert goes_on == "and on 2000.0 2.0"
 
 
+def test_lines_that_hold_memory_are_named_once_with_their_sum(tmp_path):
+    script = tmp_path / "holders.py"
+    script.write_text("""
+import gt
+held = [gt.ones(1 << 20) + i for i in range(10)]
+view = held[0].reshape(1024, 1024).t()
+gt.synchronize()
+try:
+    (gt.ones(64 << 20) + 1).sum().item()
+    gt.ones(64 << 20).cumsum(0)[-1].item()
+except gt.OutOfMemoryError as error:
+    print(str(error))
+""")
+    variables = environment(GT_MEMORY_LIMIT=64 << 20)
+    done = subprocess.run([sys.executable, str(script)], env=variables, timeout=60, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "holders.py:3" in line]
+    assert len(lines) == 1 and "40.0 MiB" in lines[0], done.stdout
+
+
+EXPANDED = """
+import pickle
+import gt
+x = gt.zeros(1).expand(2**44)
+assert x.shape == (2**44,) and "0." in str(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "x.numpy()",
+        "x.tolist()",
+        "np.asarray(x)",
+        "x.__dlpack__()",
+        "pickle.dumps(x)",
+        "gt.save(x, path)",
+        "x.contiguous().sum().item()",
+        "gt.tensor(np.broadcast_to(np.float32(0), (2**44,)))",
+        "gt.from_numpy(np.broadcast_to(np.float32(0), (2**44,)))",
+        "gt.from_dlpack(np.broadcast_to(np.float32(0), (2**44,)).view())",
+        "gt.zeros(4)[gt.zeros(1, dtype=gt.int64).expand(2**44)].sum().item()",
+        "gt.zeros(4).scatter_add(0, gt.zeros(1, dtype=gt.int64).expand(2**44), x).sum().item()",
+        "gt.nn.functional.scaled_dot_product_attention(q, q, gt.zeros(1, 1, 1, 4)).sum().item()",
+    ],
+)
+def test_an_expanded_tensor_that_is_read_raises_at_once(read, tmp_path):
+    program = f"""
+import numpy as np
+path = {str(tmp_path / "x.pt")!r}
+q = gt.zeros(1, 1, 1, 1).expand(1, 1, 1, 2**44)
+before = rss()
+try:
+    {read}
+    raise SystemExit("it was read")
+except (MemoryError, BufferError) as error:
+    print(type(error).__name__)
+assert rss() - before < 200, rss() - before
+print(gt.ones(3).sum().item())
+"""
+    lines = run(RSS + EXPANDED + program, timeout=60, GT_MEMORY_LIMIT=1 << 30).stdout.split()
+    assert lines[0] in ("OutOfMemoryError", "MemoryError", "_ArrayMemoryError", "BufferError") and lines[1] == "3.0"
+
+
+# Requests for memory that end the process if there is none, where the size of a tensor or of an array in a file is asked for. Those
+# ask `vec_for_bytes` or the engine's allocator. In the engine itself clippy denies all such requests.
+MAY_END_THE_PROCESS = re.compile(
+    r"(with_capacity|\.reserve|\.reserve_exact|\.resize)\(.*(bytes|numel|storage)|vec!\[[^\];]*; .*(bytes|numel|storage)"
+)
+ASKED_BEFORE = {
+    "crates/data/src/arrays/mod.rs": "let mut words = vec![0u64; len_bytes.div_ceil(8)];",
+    "crates/client/src/host.rs": "let mut bytes = Vec::with_capacity(ty.bytes());",  # of a slice in the caller's memory
+    "crates/data/src/safetensors_header.rs": "let mut text = vec![0; header_bytes as usize];",  # limited, and no tensor's
+    "crates/python/src/safetensors.rs": "let mut bytes = vec![0; len_bytes];",
+}
+
+
+def test_memory_of_a_size_that_tensors_name_was_asked_for_where_it_cannot_be_refused():
+    found = []
+    for crate in ("client", "data", "gt", "net", "python", "remote", "serve", "shard", "worker"):
+        for path in sorted((ROOT / "crates" / crate / "src").glob("**/*.rs")):
+            if path.stem == "tests" or path.stem.endswith("_tests"):
+                continue
+            name = str(path.relative_to(ROOT))
+            # Tests stand at the end of a file.
+            lines = path.read_text().split("#[cfg(test)]\nmod ")[0].splitlines()
+            asks = [line.strip() for line in lines if MAY_END_THE_PROCESS.search(line) and "try_reserve" not in line]
+            found += [f"{name}: {line}" for line in asks if ASKED_BEFORE.get(name) != line]
+    assert not found, "use gt_ir::vec_for_bytes:\n" + "\n".join(found)
+
+
 def test_an_update_that_runs_out_of_memory_leaves_the_weights():
     program = """
 import gt
@@ -182,6 +281,7 @@ print(w.sum().item())
 # --- errors never destroy state --------------------------------------------------------------------------------------
 
 
+@pytest.mark.transport
 def test_training_goes_on_from_the_weights_before_a_bad_step():
     def step(table, scale, index, lr=0.5):
         loss = (table[index] * scale).square().sum()
@@ -208,6 +308,7 @@ def test_training_goes_on_from_the_weights_before_a_bad_step():
         assert table.tolist() == twin.tolist() and scale.tolist() == twin_scale.tolist()
 
 
+@pytest.mark.transport
 def test_bad_step_found_only_at_synchronize():
     w = gt.ones(3, requires_grad=True)
     w[gt.tensor([5])].sum().backward()
@@ -218,3 +319,15 @@ def test_bad_step_found_only_at_synchronize():
         gt.synchronize()
     gt.synchronize()
     assert w.tolist() == [1, 1, 1]
+
+
+def test_a_loop_that_replaces_a_large_tensor_held_two_of_them():
+    program = """
+import gt
+for _ in range(6):
+    x = gt.ones(1024, 1024, 150)
+    x.sum().item()
+    del x
+print("done")
+"""
+    assert run(program, GT_MEMORY_LIMIT="1GiB").stdout == "done\n"

@@ -9,6 +9,7 @@ import gt
 NUMPY_DTYPES = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool"]
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0, 3)], ids=str)
 def test_round_trip(dtype, shape):
@@ -18,12 +19,14 @@ def test_round_trip(dtype, shape):
     np.testing.assert_array_equal(back, values)
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("dtype", ["uint16", "complex64", "datetime64[s]", "S3", "U3", "O"])
 def test_dtypes_without_a_counterpart(dtype):
     with pytest.raises(TypeError):
         gt.from_numpy(np.zeros(2, dtype=dtype))
 
 
+@pytest.mark.transport
 def test_from_numpy_takes_arrays_only():
     with pytest.raises(TypeError):
         gt.from_numpy([1, 2])
@@ -31,6 +34,7 @@ def test_from_numpy_takes_arrays_only():
         gt.from_numpy(1.0)
 
 
+@pytest.mark.transport
 def test_from_numpy_copies_at_the_call():
     values = np.zeros(3)
     made = gt.from_numpy(values)
@@ -40,6 +44,7 @@ def test_from_numpy_copies_at_the_call():
     assert values.tolist() == [9, 9, 9]
 
 
+@pytest.mark.transport
 def test_numpy_result_is_the_users():
     source = gt.zeros(3)
     out = source.numpy()
@@ -49,6 +54,7 @@ def test_numpy_result_is_the_users():
     assert source.tolist() == [1, 1, 1] and out.flags.writeable and out.flags.c_contiguous
 
 
+@pytest.mark.transport
 def test_numpy_of_views():
     base = gt.arange(12.0).reshape(3, 4)
     expected = np.arange(12.0, dtype="float32").reshape(3, 4)
@@ -58,6 +64,7 @@ def test_numpy_of_views():
     np.testing.assert_array_equal(base.diagonal().numpy(), expected.diagonal())
 
 
+@pytest.mark.transport
 def test_numpy_of_what_requires_grad_is_refused():
     source = gt.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="detach"):
@@ -70,12 +77,14 @@ def test_numpy_of_what_requires_grad_is_refused():
         np.asarray(source)
 
 
+@pytest.mark.transport
 def test_bfloat16_has_no_numpy_dtype():
     with pytest.raises(TypeError):
         gt.ones(2, dtype=gt.bfloat16).numpy()
     assert gt.ones(2, dtype=gt.bfloat16).float().numpy().tolist() == [1, 1]
 
 
+@pytest.mark.transport
 def test_array_protocol():
     source = gt.tensor([[1.5, 2.5]])
     assert np.asarray(source).dtype == np.float32 and np.asarray(source).tolist() == [[1.5, 2.5]]
@@ -86,12 +95,14 @@ def test_array_protocol():
     assert np.mean(np.stack([gt.ones(2).numpy(), gt.zeros(2).numpy()])) == 0.5
 
 
+@pytest.mark.transport
 def test_numpy_functions_of_tensors():
     assert np.allclose(gt.ones(3), np.ones(3))
     np.testing.assert_allclose(gt.ones(3), [1, 1, 1])
     assert float(np.float64(gt.tensor(2.5))) == 2.5
 
 
+@pytest.mark.transport
 def test_arrays_in_expressions():
     source, values = gt.tensor([1.0, 2.0], dtype=gt.float64), np.array([3.0, 4.0])
     made = source + gt.from_numpy(values)
@@ -99,6 +110,7 @@ def test_arrays_in_expressions():
     assert name_of(gt.tensor(values).dtype) == "float64"
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_orders(order):
     values = np.array(data(3, 4), order=order)
@@ -107,6 +119,7 @@ def test_orders(order):
     check(gt.as_tensor(values), values)
 
 
+@pytest.mark.transport
 def test_negative_strides_are_copied_or_refused():
     values = np.arange(5.0)[::-1]
     try:
@@ -116,6 +129,7 @@ def test_negative_strides_are_copied_or_refused():
     check(made, values)
 
 
+@pytest.mark.transport
 def test_readonly_arrays():
     values = np.arange(3.0)
     values.flags.writeable = False
@@ -124,6 +138,7 @@ def test_readonly_arrays():
     assert made.tolist() == [1, 2, 3] and values.tolist() == [0, 1, 2]
 
 
+@pytest.mark.transport
 def test_structured_use_of_tolist_and_iteration():
     source = gt.arange(6).reshape(2, 3)
     assert source.tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -135,12 +150,14 @@ def test_structured_use_of_tolist_and_iteration():
 # --- dlpack ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("dtype", [d for d in NUMPY_DTYPES if d != "bool"])
 def test_dlpack_to_numpy(dtype):
     values = data(3, 4, dtype=dtype)
     np.testing.assert_array_equal(np.from_dlpack(gt.tensor(values)), values)
 
 
+@pytest.mark.transport
 def test_dlpack_from_numpy():
     values = data(3, 4)
     check(gt.from_dlpack(values), values)
@@ -148,6 +165,7 @@ def test_dlpack_from_numpy():
     check(gt.from_dlpack(values.T), values.T)
 
 
+@pytest.mark.transport
 def test_dlpack_round_trip_and_device():
     source = gt.arange(6.0).reshape(2, 3)
     check(gt.from_dlpack(source), np.arange(6.0).reshape(2, 3))
@@ -156,6 +174,7 @@ def test_dlpack_round_trip_and_device():
     check(gt.from_dlpack(source.T), np.arange(6.0).reshape(2, 3).T)
 
 
+@pytest.mark.transport
 def test_dlpack_outlives_the_tensor():
     source = gt.arange(1000.0)
     shared = np.from_dlpack(source)
@@ -166,11 +185,13 @@ def test_dlpack_outlives_the_tensor():
     del junk
 
 
+@pytest.mark.transport
 def test_dlpack_of_what_requires_grad_is_refused():
     with pytest.raises((RuntimeError, BufferError)):
         gt.ones(2, requires_grad=True).__dlpack__()
 
 
+@pytest.mark.transport
 def test_a_write_after_export_does_not_tear():
     source = gt.zeros(1000)
     shared = np.from_dlpack(source)
@@ -193,6 +214,7 @@ def test_import_and_arithmetic_do_not_load_numpy():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.transport
 def test_functions_of_numpy_give_tensors():
     x = gt.tensor([1.0, 4.0])
     for made in (np.sqrt(x), np.add(x, 1), np.maximum(np.zeros(2, np.float32), x)):

@@ -9,6 +9,8 @@ from parity import DTYPES, INF, NAN, array, data, dtype_of, same
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))

@@ -15,6 +15,7 @@ def test_the_recording_is_current():
     assert list(RECORDED) == CASES, "run record_prints.py again"
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize("case", RECORDED)
 def test_repr(case):
     made = eval(case, dict(SPACE))

@@ -1,5 +1,7 @@
 """Threads, signals, fork and exit."""
 
+import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.transport
 def test_threads_use_gt_at_once():
     errors, results = [], {}
 
@@ -39,6 +42,7 @@ def test_threads_use_gt_at_once():
     assert not errors and results == dict.fromkeys(range(6), 20 * 2 * 2500.0)
 
 
+@pytest.mark.transport
 def test_a_tensor_may_cross_threads():
     x = gt.ones(10)
     for i in range(30):
@@ -50,6 +54,7 @@ def test_a_tensor_may_cross_threads():
         assert box[0].item() == 20 * (i + 2)
 
 
+@pytest.mark.transport
 def test_writes_of_one_thread_are_seen_by_another():
     x = gt.zeros(4)
 
@@ -64,6 +69,47 @@ def test_writes_of_one_thread_are_seen_by_another():
     assert x.tolist() == [200, 200, 200, 200]
 
 
+def add_in_threads(x, *, lock, threads=8, times=300):
+    """Each thread adds one to `x`, again and again, all of them at once."""
+    ready, errors = threading.Barrier(threads), []
+
+    def add():
+        try:
+            ready.wait()
+            for _ in range(times):
+                with lock:
+                    x.add_(1)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=add) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert not errors, errors
+    return threads * times
+
+
+@pytest.mark.transport
+def test_threads_that_write_at_once_damaged_a_value():
+    # What docs/views-and-writes.md promises: additions may be lost, but each one adds one to all elements.
+    x = gt.zeros(1000)
+    most = add_in_threads(x, lock=contextlib.nullcontext())
+    values = set(x.tolist())
+    assert len(values) == 1, values
+    (value,) = values
+    assert value == int(value) and 0 < value <= most
+
+
+@pytest.mark.transport
+def test_threads_that_take_a_lock_lost_an_addition():
+    x = gt.zeros(1000)
+    most = add_in_threads(x, lock=threading.Lock())
+    assert set(x.tolist()) == {float(most)}
+
+
+@pytest.mark.transport
 def test_no_grad_belongs_to_its_thread():
     seen = []
     with gt.no_grad():
@@ -102,6 +148,7 @@ def test_each_thread_has_its_own_deterministic_stream():
     assert len(set(runs[0].splitlines())) == 4
 
 
+@pytest.mark.transport
 def test_the_gil_is_released_while_waiting():
     x = gt.randn(1200, 1200) * 0.01
     ticks = []
@@ -188,8 +235,10 @@ def test_exit_with_pending_work_does_not_hang():
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stderr=subprocess.PIPE, text=True)
     _, errors = process.communicate(timeout=120)
+    # A slow machine needs more than two seconds, and the exit then says what it waits for.
+    errors = re.sub(r"^gt: waiting for \d+ queued operations, about \d+ s\n", "", errors)
     assert process.returncode == 0 and errors == ""
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize(

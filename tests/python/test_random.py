@@ -9,6 +9,8 @@ from parity import DTYPES, FLOATS, array, check, dtype_of, name_of
 
 import gt
 
+pytestmark = pytest.mark.transport
+
 DRAWS = [
     ("rand", lambda **k: gt.rand(3, 5, **k)),
     ("randn", lambda **k: gt.randn(3, 5, **k)),

@@ -1,7 +1,7 @@
 """Random differentiable programs with views and in-place writes: backward against finite differences.
 
-PROGRAM-1: a program is a function of its seed, so that both sides of a difference run the same steps.
-PROGRAM-2: every step is smooth, and writes go to values that no earlier step has saved for backward.
+GRADIENT-PROGRAM-1: a program is a function of its seed, so that both sides of a difference run the same steps.
+GRADIENT-PROGRAM-2: every step is smooth, and writes go to values that no earlier step has saved for backward.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random programs, run on GT and on NumPy side by side: views of views, in-place writes, fused chains, reads in between.
 
-PROGRAM-1: a program is a function of its seed. A failing seed is a regression test by itself.
-PROGRAM-2: every step keeps values in a range where one rounding cannot grow into a difference that matters.
+RANDOM-PROGRAM-1: a program is a function of its seed. A failing seed is a regression test by itself.
+RANDOM-PROGRAM-2: every step keeps values in a range where one rounding cannot grow into a difference that matters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import pytest
 from parity import array
 
 import gt
+
+pytestmark = pytest.mark.transport
 
 
 class Pair:

@@ -167,10 +167,12 @@ def test_import_starts_no_threads():
 # --- statistics and the tape -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.transport
 def test_worker_stats_have_the_documented_keys():
     gt.ones(3).sum().item()
     everything = gt.debug.get_worker_stats()
-    assert list(everything) == ["worker_0"]
+    # Tests before this one may have used several workers of a server.
+    assert "worker_0" in everything
     stats = everything["worker_0"]
     for key in (
         "total_instructions",
@@ -191,6 +193,7 @@ def test_worker_stats_have_the_documented_keys():
     assert stats["compilation"] == stats["compilation_stats"]
 
 
+@pytest.mark.transport
 def test_worker_stats_count():
     gt.synchronize()
     before = worker()
@@ -206,12 +209,14 @@ def test_worker_stats_count():
     assert worker()["bytes_in"] - after["bytes_in"] >= 4000
 
 
+@pytest.mark.transport
 def test_print_worker_stats(capfd):
     gt.ones(3).sum().item()
     gt.debug.print_worker_stats()
     assert "worker_0" in capfd.readouterr().out
 
 
+@pytest.mark.transport
 def test_tape(capfd):
     x = gt.ones(3, requires_grad=True)
     y = (x * 2).exp().sum()
@@ -226,6 +231,7 @@ def test_tape(capfd):
     assert x.grad is not None
 
 
+@pytest.mark.transport
 def test_synchronize_finishes_recorded_work():
     before = worker()["total_instructions"]
     x = gt.ones(100)
@@ -233,3 +239,37 @@ def test_synchronize_finishes_recorded_work():
         x = x * 1.5
     gt.synchronize()
     assert worker()["total_instructions"] - before >= 41
+
+
+# --- denormal numbers ------------------------------------------------------------------------------------------------
+
+DENORMAL = """
+import gt
+x = gt.full((1000, 1000), 2e-38)
+
+def halved():
+    return (x * 0.5).max().item()
+"""
+
+
+def test_denormal_numbers_are_zeros_only_while_asked_for():
+    program = """
+assert halved() > 0.0, "numbers are kept unless asked"
+pending = x * 0.5
+supported = gt.set_flush_denormal(True)
+# Not by an op of GT's: it would take its operands for zeros.
+assert pending.numpy().max() > 0.0, "what was recorded before is not changed"
+assert (halved() == 0.0) == supported
+assert float(1e-38) * 0.5 > 0.0, "Python's own arithmetic is not changed"
+assert gt.set_flush_denormal(False) == supported
+assert halved() > 0.0
+gt.set_flush_denormal(True)
+gt.set_num_threads(2)  # threads that are started later
+assert (halved() == 0.0) == supported
+"""
+    run(DENORMAL + program, GT_NUM_THREADS=3)
+
+
+def test_a_variable_asks_for_zeros_from_the_beginning():
+    program = "print(halved() == 0.0, gt.set_flush_denormal(False), halved() > 0.0)"
+    assert run(DENORMAL + program, GT_FLUSH_DENORMAL=1).stdout.split() in (["True", "True", "True"], ["False"] * 3)

@@ -41,6 +41,7 @@ def same_bits(a, b):
     assert bytes(gt._core._tensor_bytes(a)) == bytes(gt._core._tensor_bytes(b))
 
 
+@pytest.mark.transport
 def test_a_file_of_the_safetensors_package(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(ALL_DTYPES)
@@ -60,17 +61,22 @@ def test_a_file_of_the_safetensors_package(tmp_path):
         same_bits(tensor, tensors[name])
 
 
+@pytest.mark.transport
 def test_dtypes_that_gt_does_not_have(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(FOREIGN_DTYPES)
-    with pytest.raises(ValueError, match=r"tensor \"(short|tiny)\" of .*model.safetensors is of dtype (I16|F8_E4M3)"):
+    with pytest.raises(
+        ValueError,
+        match=r"tensor \"(short|tiny)\" of .*model.safetensors has dtype (I16|F8_E4M3), which GT does not support",
+    ):
         load(path)
     with safe_open(path) as file:
         assert file.get_tensor("good").tolist() == [1, 1] and file.shape("short") == (2,)
-        with pytest.raises(ValueError, match='tensor "short" .* is of dtype I16'):
+        with pytest.raises(ValueError, match='tensor "short" .* has dtype I16, which'):
             file.get_tensor("short")
 
 
+@pytest.mark.transport
 def test_reading_one_tensor_of_many(tmp_path):
     path = tmp_path / "model.safetensors"
     save_file({f"layer.{i}": gt.full((100,), i) for i in range(10)}, path, metadata={"about": "ten"})
@@ -81,22 +87,25 @@ def test_reading_one_tensor_of_many(tmp_path):
             file.get_tensor("layer.99")
 
 
+@pytest.mark.transport
 def test_a_file_cut_short_while_it_is_open(tmp_path):
     path = tmp_path / "model.safetensors"
     save_file({"a": gt.ones(1000), "b": gt.ones(1000)}, path)
     file = safe_open(path)
     os.truncate(path, 5000)
     assert file.get_tensor(file.keys()[0]).numel() == 1000
-    with pytest.raises(ValueError, match="could not be read"):
+    with pytest.raises(ValueError, match="cannot read tensor"):
         file.get_tensor(file.keys()[1])
 
 
+@pytest.mark.transport
 def test_bytes_and_dicts():
     content = safetensors.save({"a": gt.ones(2), "b": gt.zeros(1, dtype=gt.int8)})
     assert {name: t.tolist() for name, t in safetensors.load(content).items()} == {"a": [1, 1], "b": [0]}
     assert load(content)["a"].tolist() == [1, 1]
 
 
+@pytest.mark.transport
 def test_elements_lie_at_multiples_of_their_size():
     tensors = {"a": gt.ones(3, dtype=gt.int8), "b": gt.ones(3, dtype=gt.float64), "c": gt.ones(1, dtype=gt.float16)}
     content = safetensors.save(tensors)
@@ -115,6 +124,7 @@ WRONG_CALLS = [
 ]
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("call, error, message", WRONG_CALLS, ids=[row[2] for row in WRONG_CALLS])
 def test_wrong_calls(tmp_path, call, error, message):
     with pytest.raises(error, match=message):
@@ -122,6 +132,7 @@ def test_wrong_calls(tmp_path, call, error, message):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.transport
 def test_files_of_pytorch_say_what_to_do(tmp_path):
     path = tmp_path / "model.pt"
     for content in (
@@ -138,12 +149,14 @@ def test_files_of_pytorch_say_what_to_do(tmp_path):
             load(io.BytesIO(content))
 
 
+@pytest.mark.transport
 def test_a_header_length_that_looks_like_a_pickle_is_none():
     text = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     content = struct.pack("<Q", 0x80) + text.ljust(0x80) + bytes(4)
     assert load(content)["a"].tolist() == [0]
 
 
+@pytest.mark.transport
 def test_missing_files(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing")
@@ -201,6 +214,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files(tmp_path, name):
     path = tmp_path / "hostile.safetensors"
@@ -210,16 +224,17 @@ def test_hostile_files(tmp_path, name):
             load(source)
 
 
+@pytest.mark.transport
 def test_empty_tensors_of_strange_shapes():
-    for shape in ([0, HUGE], [0, 2**40, 2**40], [2**40, 0, 2**40], [0] * 3):
-        content = with_header({"a": entry(shape, [0, 0])})
-        try:
-            tensor = load(content)["a"]
-        except ValueError:
-            continue
+    for shape in ([0, HUGE], [0, 2**40, 2**40], [2**40, 0, 2**40]):
+        with pytest.raises(ValueError, match="too large"):
+            load(with_header({"a": entry(shape, [0, 0])}))
+    for shape in ([0, 2**40], [0] * 3):
+        tensor = load(with_header({"a": entry(shape, [0, 0])}))["a"]
         assert tensor.numel() == 0 and list(tensor.shape) == shape and tensor.sum().item() == 0
 
 
+@pytest.mark.transport
 def test_bools_are_zero_or_one_whatever_the_file_says():
     back = load(with_header({"a": entry([4], [0, 4], "BOOL")}, b"\x00\x01\x02\xff"))["a"]
     assert back.tolist() == [False, True, True, True] and back.sum().item() == 3
@@ -236,6 +251,7 @@ BAD_STRUCTURES = [
 ]  # fmt: skip
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("structure", BAD_STRUCTURES, ids=lambda text: text[-40:])
 def test_damaged_structures(structure):
     content = safetensors.save({"a": gt.ones(1)}, metadata={"format": "gt", "gt.structure": structure})
@@ -270,6 +286,7 @@ def mutated(content, source):
     return bytes(out)
 
 
+@pytest.mark.transport
 def test_random_changes_of_files_never_crash_nor_take_memory(tmp_path):
     source = random.Random(20240607)
     plain = safetensors.save({"a": gt.ones(4), "b": gt.arange(3), "c": gt.ones(2, 2, dtype=gt.bfloat16)}, {"k": "v"})
@@ -294,6 +311,7 @@ def test_random_changes_of_files_never_crash_nor_take_memory(tmp_path):
     assert peak_kilobytes() - before < 64 * 1024
 
 
+@pytest.mark.transport
 def test_every_truncation_is_an_error():
     content = safetensors.save({"a": gt.ones(4), "b": gt.arange(3)}, {"k": "v"})
     for end in range(len(content)):

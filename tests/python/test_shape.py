@@ -193,6 +193,28 @@ def test_chunk(chunks, sizes):
         gt.chunk(gt.tensor(values), 0)
 
 
+def test_tensor_split_makes_empty_parts_beyond_the_end():
+    assert [p.tolist() for p in gt.arange(3).tensor_split(5)] == [[0], [1], [2], [], []]
+    assert [p.shape for p in gt.zeros(0, 2).tensor_split(3)] == [(0, 2)] * 3
+    assert [p.shape for p in gt.zeros(0, 2).chunk(3)] == [(0, 2)] * 3
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("count", [2**40, 2**63 - 1])
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda count: gt.arange(3).tensor_split(count),
+        lambda count: gt.tensor_split(gt.zeros(2, 0), gt.tensor(count), dim=1),
+        lambda count: gt.zeros(0).hsplit(count),
+        lambda count: gt.zeros(0).chunk(count),
+    ],
+)
+def test_splits_into_more_parts_than_there_can_be_never_ended(split, count):
+    with pytest.raises(RuntimeError, match=f"into at most 10485.. parts, got {count}"):
+        split(count)
+
+
 def test_unbind_and_iteration():
     values = data(3, 4)
     source = gt.tensor(values)
@@ -351,3 +373,48 @@ WRONG = [
 def test_wrong_shapes_raise_at_once(name, function, error):
     with pytest.raises(error):
         function(gt.zeros(2, 3, 4))
+
+
+@pytest.mark.parametrize("rank", [9, 10, 11, 12, 16])
+def test_more_than_eight_dimensions(rank):
+    shape = [2, 1, 3, 1, 2, 1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1][:rank]
+    turned = list(range(0, rank, 2)) + list(range(rank - 1 - rank % 2, 0, -2))
+    values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    x = gt.tensor(values, requires_grad=True)
+    check(x, values)
+    check(x.permute(turned), values.transpose(turned))
+    check(x.permute(turned).contiguous(), values.transpose(turned))
+    check(x.permute(turned).reshape(-1, 2), values.transpose(turned).reshape(-1, 2))
+    check(x.permute(turned) * 2 + x.permute(turned), values.transpose(turned) * 3)
+    check(x.reshape(-1).reshape(shape[::-1]), values.reshape(shape[::-1]))
+    check(x.sum((0, rank - 1)), values.sum((0, rank - 1)))
+    check(x.sum(tuple(range(1, rank)), keepdim=True), values.sum(tuple(range(1, rank)), keepdims=True))
+    check(x.permute(turned).amax(8), values.transpose(turned).max(8))
+    check(x + x.sum(2, keepdim=True), values + values.sum(2, keepdims=True))
+    check(x[..., 0], values[..., 0])
+    check(x.flip(0, rank - 1), np.flip(values, (0, rank - 1)))
+    check(
+        x.expand(shape[:1] + [4] + shape[2:]).cumsum(1), np.broadcast_to(values, shape[:1] + [4] + shape[2:]).cumsum(1)
+    )
+    (x.permute(turned).sum(8) ** 2).sum().backward()
+    sums = np.expand_dims(values.sum(turned[8]), turned[8])
+    check(x.grad, np.broadcast_to(2 * sums, shape))
+
+
+def test_too_many_dimensions_are_refused():
+    with pytest.raises(RuntimeError, match="at most 16 dimensions"):
+        gt.zeros([1] * 17)
+    with pytest.raises(RuntimeError, match="at most 16 dimensions"):
+        gt.zeros([1] * 16).unsqueeze(0)
+    with pytest.raises(RuntimeError, match="at most 16 dimensions"):
+        gt.zeros(1).expand([1] * 17)
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40), (2**62,), (2**40, 2**40, 0), (0, 2**40, 2**40)])
+def test_shapes_that_cannot_exist_are_refused(shape):
+    with pytest.raises(RuntimeError, match="too large"):
+        gt.zeros(shape)
+    with pytest.raises(RuntimeError, match="too large"):
+        gt.rand(*shape)
+    with pytest.raises(RuntimeError, match="too large"):
+        gt.zeros([1] * len(shape)).expand(shape)

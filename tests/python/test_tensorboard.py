@@ -144,7 +144,7 @@ def test_gradients_are_not_held(tmp_path):
 
 def test_a_scalar_has_one_element(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        with pytest.raises(ValueError, match=r"'x' must have one element, not the shape \(2,\)"):
+        with pytest.raises(ValueError, match=r"'x' must have one element, but has shape \(2,\)"):
             writer.add_scalar("x", gt.ones(2))
         with pytest.raises((TypeError, ValueError)):
             writer.add_scalar("x", "no number")

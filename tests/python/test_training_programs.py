@@ -18,6 +18,7 @@ def test_every_program_is_recorded():
     assert sorted(RECORDED) == sorted(all_programs())
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize("name", sorted(RECORDED))
 def test_program(name):
     with warnings.catch_warnings():

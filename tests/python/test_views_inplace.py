@@ -14,6 +14,7 @@ def test_the_recording_is_current():
     assert len(RECORDED) >= 120
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize("name", RECORDED)
 def test_case(name):
     case = RECORDED[name]

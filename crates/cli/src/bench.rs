@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::bench_net;
 
-/// Measure what this machine and its network give.
+/// Measure network performance
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use gt::remote::{Dialer, Network};
 use gt_ir::Bytes;
 use gt_net::protocol::{DataReply, DataRequest, FromServer, ToServer, WorkerInfo, decode, encode};
-use gt_net::{Connection, Io, NetError, Receiver};
+use gt_net::{Connection, Io, NetError, Receiver, Role, Secret, SessionKeys, SessionPass};
+use gt_remote::{Dialer, Network};
 use serde_json::json;
 
-use crate::reach::{PATIENCE, ReachArgs};
+use crate::reach::{PATIENCE, ReachArgs, TokenArgs};
 use crate::{size, table};
 
 /// Sessions that may be opened to find every worker.
@@ -25,24 +25,30 @@ const MOST_SESSIONS: usize = 64;
 /// How long a large body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Print latency and bandwidth between this process, a server and its workers.
+/// Measure latency and bandwidth to a server and its workers
 ///
-/// Latency is a round trip: to the server a ping, to a worker a message that it sends back. Bandwidth is that of a large body that
-/// a worker sends back, both ways counted; tensors never go through the server, so it has none.
+/// Latency is the round-trip time of a ping to the server, or of a small message
+/// that a worker sends back. Bandwidth is measured with a large message that a
+/// worker sends back, and counts both directions. The server has no bandwidth
+/// figure: tensors travel directly between scripts and workers.
 #[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct NetArgs {
     #[command(flatten)]
     reach: ReachArgs,
 
-    /// Round trips for the latency.
+    #[command(flatten)]
+    token: TokenArgs,
+
+    /// Number of round trips to measure latency with
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// The length of a body for the bandwidth: 64MiB, 1GB.
+    /// Size of the message to measure bandwidth with, such as 64MiB or 1GB
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse)]
     size: u64,
 
-    /// Print JSON, for programs.
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -74,7 +80,9 @@ pub(crate) fn run(args: &NetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if reached.len() >= workers || tries >= MOST_SESSIONS {
             let left = workers.saturating_sub(reached.len());
             if left > 0 {
-                eprintln!("gt: warning: {left} workers have so many sessions that none of {tries} new ones came there");
+                gt_observe::say(format_args!(
+                    "gt: warning: {left} workers were not measured: the server assigned none of {tries} new sessions to them"
+                ));
             }
             break;
         }
@@ -137,18 +145,17 @@ impl Session {
         let address = args.reach.address().to_string();
         let (put, news) = channel();
         let control = args.reach.connect(io, Box::new(Listen(put)))?;
-        let token = args.reach.token()?;
-        let token = token.as_ref().map_or(&[][..], |t| t.as_bytes());
+        let proof = args.token.token()?.map(|token| control.prove(&token, Role::Client)).unwrap_or_default();
         let name = format!("gt bench net (process {})", std::process::id());
         control.send(&encode(&ToServer::Hello {
-            token,
+            proof: &proof,
             name,
             variables: Vec::new(),
             workers: 0,
             resume: None,
             pin: None,
         }))?;
-        let News::Head(head, _) = next(&news, PATIENCE, &address)? else { bail!("{address} did not say hello") };
+        let News::Head(head, _) = next(&news, PATIENCE, &address)? else { bail!("{address} sent an unexpected reply") };
         match decode::<FromServer>(&head)? {
             FromServer::Welcome { session, secret, workers, home, .. } => {
                 let home = workers.iter().find(|w| Some(w.index) == home).cloned();
@@ -159,7 +166,7 @@ impl Session {
                 Ok(Session { control, news, number: session, secret, home, workers: workers.len() })
             }
             FromServer::Refused { why } => bail!("{address}: {why}"),
-            _ => bail!("{address} answered something else than it was asked"),
+            _ => bail!("{address} sent an unexpected reply"),
         }
     }
 
@@ -183,28 +190,30 @@ impl Session {
     fn echo(&self, args: &NetArgs, io: &Io) -> anyhow::Result<Measured> {
         let who = &self.home.id;
         let addresses = vec![args.reach.address()];
-        let token = args.reach.token()?.map(|token| token.as_bytes().to_vec()).unwrap_or_default();
-        let network = Network { io: io.clone(), addresses, tls: args.reach.tls()?, token, host: gt_net::host_id() };
+        let network = Network { io: io.clone(), addresses, tls: args.reach.tls()?, host: gt_net::host_id() };
+        let keys = SessionKeys::of_session(&Secret::from_bytes(&self.secret));
+        let pass = SessionPass { session: self.number, key: keys.peer };
         let (put, news) = channel();
-        let data =
-            network.data(&self.home, &|| Box::new(Listen(put.clone())), PATIENCE, &|| false).context(who.clone())?;
-        data.send(&encode(&DataRequest::Attach { session: self.number, secret: &self.secret, resume: None }))?;
-        let News::Head(head, _) = next(&news, PATIENCE, who)? else { bail!("{who} did not say hello") };
+        let data = network
+            .data(&self.home, &pass, &|| Box::new(Listen(put.clone())), PATIENCE, &|| false)
+            .context(who.clone())?;
+        data.send(&encode(&DataRequest::Attach { session: self.number, key: keys.client.as_bytes(), resume: None }))?;
+        let News::Head(head, _) = next(&news, PATIENCE, who)? else { bail!("{who} sent an unexpected reply") };
         match decode::<DataReply<'_>>(&head)? {
             DataReply::Attached { .. } => {}
             DataReply::Refused { reason } => bail!("{who}: {reason}"),
-            _ => bail!("{who} answered something else than it was asked"),
+            _ => bail!("{who} sent an unexpected reply"),
         }
         let trip = |request: u64, body: Bytes, patience: Duration| -> anyhow::Result<Duration> {
             let len_bytes = body.len();
             let began = Instant::now();
             data.send_with_body(&encode(&DataRequest::Echo { request }), body)?;
-            let News::Head(head, body) = next(&news, patience, who)? else { bail!("{who} sent something else back") };
+            let News::Head(head, body) = next(&news, patience, who)? else { bail!("{who} sent an unexpected reply") };
             let took = began.elapsed();
             let same = matches!(decode(&head)?, DataReply::Echo { request: back } if back == request);
             match same && body.map_or(0, |b| b.len()) == len_bytes {
                 true => Ok(took),
-                false => bail!("{who} sent something else back"),
+                false => bail!("{who} sent back a different message"),
             }
         };
         let small: Bytes = Bytes::from([0u8; 16]);

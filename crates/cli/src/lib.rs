@@ -34,13 +34,16 @@ pub fn own_worker_command() -> std::io::Result<Vec<OsString>> {
     Ok(vec![std::env::current_exe()?.into_os_string(), "worker".into()])
 }
 
-/// GT: one script drives, many devices execute.
+/// GT: run the tensor operations of Python scripts on local or remote workers
 ///
-/// Start a server, workers wherever there are devices, and connect from scripts:
+/// A script records operations, a server routes them, and workers run them.
 ///
-///   gt server -p 9000 --workers 1
-///   gt worker --host 10.0.0.1 -p 9000
-///   python -c 'import gt; gt.connect("10.0.0.1:9000")'
+/// Examples:
+///   gt server -p 9000 --workers 1                 start a server with one worker
+///   GT_ADDRESS=127.0.0.1:9000 python train.py     run a script on that worker
+///   gt status -p 9000                             show workers and sessions
+///
+/// To use other machines, see `gt server --help` and `gt worker --help`.
 #[derive(Parser)]
 #[command(name = "gt", version, verbatim_doc_comment)]
 struct Arguments {
@@ -74,6 +77,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]
             return error.exit_code() as u8;
         }
     };
+    for (_, said) in gt::variable_warnings() {
+        gt_observe::say(format_args!("gt: warning: {said}"));
+    }
     let done = match arguments.command {
         Command::Server(args) => server::run(args, worker_command),
         Command::Worker(args) => worker::run(args),
@@ -87,7 +93,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, worker_command: &[OsString]
         Err(error) => match error.downcast_ref::<ending::Ended>() {
             Some(ended) => ended.0,
             None => {
-                eprintln!("gt: {error:#}");
+                gt_observe::say(format_args!("gt: {error:#}"));
                 1
             }
         },

@@ -1,21 +1,21 @@
 //! Where a server's lines go.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use chrono::Local;
 use gt_dispatcher::Log;
-use gt_observe::Debug;
+use gt_observe::{Debug, output};
 
-/// Lines with the time in front, to a file if there is one, to stderr otherwise. With `debug` they are on stderr in any case, as
+/// Lines with the local time in front, to a file if there is one, to stderr otherwise. With `debug` they are on stderr in any case, as
 /// `GT_DEBUG_DISPATCHER` has them.
 pub(crate) fn open(path: Option<&Path>, debug: Debug) -> anyhow::Result<Log> {
-    let file = match path {
+    let file = match path.filter(|path| output::may_write(path)) {
         Some(path) => {
-            let opened = OpenOptions::new().create(true).append(true).open(path);
+            let opened = output::append(path);
             Some(Mutex::new(opened.with_context(|| format!("--log-file {}", path.display()))?))
         }
         None => None,
@@ -31,8 +31,7 @@ pub(crate) fn open(path: Option<&Path>, debug: Debug) -> anyhow::Result<Log> {
 }
 
 fn write_line(file: Option<&Mutex<File>>, text: &str) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let line = format!("{}.{:03} {text}\n", now.as_secs(), now.subsec_millis());
+    let line = format!("{} {text}\n", Local::now().format("%Y-%m-%d %H:%M:%S%.3f"));
     // A log that cannot be written must not end a server.
     let _ = match file.map(Mutex::lock) {
         Some(Ok(mut file)) => file.write_all(line.as_bytes()),

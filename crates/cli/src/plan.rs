@@ -6,23 +6,34 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use gt_observe::output::PLAN_WORKERS;
 
-/// Runs a script against workers that compute nothing, and prints, line by line, where its values lie, what travels between
-/// workers, and how much memory each of them needs. Every number that the script reads is zero.
+use crate::children::without_warnings;
+
+/// Show the transfers and memory of a script on several workers, without computing
+///
+/// Runs the script with workers that compute nothing. For each line of the
+/// script, prints where its tensors are stored and what the workers send to each
+/// other, and how much memory each worker needs.
+///
+/// Every number that the script reads is zero. GT itself writes no files, and
+/// files that exist keep their content when the script opens them to write or
+/// append. New files that the script opens itself are written.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PlanArgs {
-    /// The script.
+    /// Script to run
     script: PathBuf,
-    /// Signals; GT_CONFIG otherwise.
+    /// YAML file that configures signals (default: GT_CONFIG)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How many workers there are, whatever the script asks for.
+    /// Number of workers, even if the script requests another number
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
-    /// Every instruction, not only what travels.
+    /// Print every instruction, not only transfers
     #[arg(long)]
     explain: bool,
-    /// Arguments of the script.
+    /// Arguments for the script
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -39,15 +50,17 @@ pub(crate) fn run(args: PlanArgs, worker_command: &[OsString]) -> anyhow::Result
     let python = interpreter(worker_command);
     let mut command = Command::new(&python);
     command.arg(&args.script).args(&args.arguments);
-    command.env("GT_PLAN_WORKERS", args.workers.to_string()).env("GT_PLAN_EXPLAIN", (args.explain as u8).to_string());
+    command.env(PLAN_WORKERS, args.workers.to_string()).env("GT_PLAN_EXPLAIN", (args.explain as u8).to_string());
     if let Some(config) = &args.config {
         command.env("GT_CONFIG", config);
     }
     // A plan is this process's own.
     command.env_remove("GT_ADDRESS");
-    let status = command.status().with_context(|| format!("{} could not be started", python.display()))?;
+    without_warnings(&mut command);
+    let status = command.status().with_context(|| format!("cannot start {}", python.display()))?;
     if !status.success() {
-        bail!("{} ended with {status}", args.script.display());
+        // Whether it read values, which are zeros, the script says itself.
+        bail!("{} failed with {status}", args.script.display());
     }
     Ok(())
 }

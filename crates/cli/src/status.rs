@@ -7,30 +7,35 @@ use anyhow::{Context, bail};
 use clap::Args;
 use gt_dispatcher::{SessionStatus, Status};
 use gt_net::protocol::{FromServer, ToServer, decode, encode};
-use gt_net::{Connection, Io, NetError, Receiver};
+use gt_net::{Connection, Io, NetError, Receiver, Role};
 
-use crate::reach::{PATIENCE, ReachArgs};
+use crate::reach::{PATIENCE, ReachArgs, TokenArgs};
 use crate::{size, table};
 
-/// Show a server, its workers and its sessions.
+/// Show a server's workers and sessions
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     reach: ReachArgs,
 
-    /// Print JSON, for programs.
+    #[command(flatten)]
+    token: TokenArgs,
+
+    /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let json = ask(&args.reach)?;
+    let json = ask(args)?;
     if args.json {
         writeln!(out, "{json}")?;
         return Ok(());
     }
-    let status = Status::from_json(&json).context("the server is of another version; --json prints what it says")?;
-    show(&status, out)?;
+    let status = Status::from_json(&json).context(
+        "cannot read the status: the server may run another version of GT; --json prints the status as it is",
+    )?;
+    show(&status, &args.reach, out)?;
     Ok(())
 }
 
@@ -46,27 +51,27 @@ impl Receiver for Ask {
     }
 }
 
-fn ask(reach: &ReachArgs) -> anyhow::Result<String> {
+fn ask(StatusArgs { reach, token, .. }: &StatusArgs) -> anyhow::Result<String> {
     let io = Io::start("gt-status")?;
     let address = reach.address();
     let (put, answers) = channel();
     let connection = reach.connect(&io, Box::new(Ask(put)))?;
-    let token = reach.token()?;
-    connection.send(&encode(&ToServer::Observe { token: token.as_ref().map_or(&[], |t| t.as_bytes()) }))?;
+    let proof = token.token()?.map(|token| connection.prove(&token, Role::Observer)).unwrap_or_default();
+    connection.send(&encode(&ToServer::Observe { proof: &proof }))?;
     match answers.recv_timeout(PATIENCE) {
         Ok(Ok(FromServer::Status { json })) => Ok(json),
         Ok(Ok(FromServer::Refused { why })) => bail!("{address}: {why}"),
-        Ok(Ok(_)) => bail!("{address} answered something else than it was asked"),
+        Ok(Ok(_)) => bail!("{address} sent an unexpected reply"),
         Ok(Err(error)) => bail!("{address}: {error}"),
         Err(_) => bail!("{address} did not answer within {PATIENCE:?}"),
     }
 }
 
-fn show(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
+fn show(status: &Status, reach: &ReachArgs, out: &mut dyn Write) -> std::io::Result<()> {
     let server = &status.server;
     writeln!(
         out,
-        "gt server {} at {}, up {}, {} waiting",
+        "gt server {} at {}, up {}, {} queued",
         server.version,
         server.addresses.join(" and "),
         duration(server.uptime_s),
@@ -74,7 +79,7 @@ fn show(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
     )?;
     writeln!(out)?;
     match status.workers.is_empty() {
-        true => writeln!(out, "no workers: start one with gt worker")?,
+        true => writeln!(out, "no workers; start one with: gt worker{}", reach.options())?,
         false => {
             let titles = ["WORKER", "STATE", "ENGINE", "THREADS", "MEMORY", "LIMIT", "BUSY", "SESSIONS", "UP", "HOST"];
             let rows: Vec<Vec<String>> = status
@@ -102,7 +107,7 @@ fn show(status: &Status, out: &mut dyn Write) -> std::io::Result<()> {
     if status.sessions.is_empty() {
         return writeln!(out, "no sessions");
     }
-    let titles = ["SESSION", "STATE", "HOME", "AGE", "INSTRUCTIONS", "EXECUTED", "WAITING", "CLIENT"];
+    let titles = ["SESSION", "STATE", "HOME", "AGE", "INSTRUCTIONS", "EXECUTED", "QUEUED", "CLIENT"];
     let rows: Vec<Vec<String>> = status
         .sessions
         .iter()

@@ -17,7 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The command, with sockets in a directory of the test's own.
 fn gt(directory: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
-    command.args(args).env("XDG_RUNTIME_DIR", directory).env_remove("GT_TOKEN").stdin(Stdio::null());
+    command
+        .args(args)
+        .env("XDG_RUNTIME_DIR", directory)
+        .env_remove("GT_TOKEN")
+        .env_remove("GT_WORKER_TOKEN")
+        .stdin(Stdio::null());
     command
 }
 
@@ -99,7 +104,7 @@ fn open_session(io: &Io, port: &str) -> (Connection, Queue<Vec<u8>>) {
     let receiver = Box::new(Keeper(put));
     let connection = io.connect(&address, None, Limits::default(), receiver, PATIENCE, &|| false).unwrap();
     let name = "train.py\u{1b}[2J".to_string();
-    let hello = ToServer::Hello { token: b"", name, variables: Vec::new(), workers: 0, resume: None, pin: None };
+    let hello = ToServer::Hello { proof: b"", name, variables: Vec::new(), workers: 0, resume: None, pin: None };
     connection.send(&encode(&hello)).unwrap();
     assert!(matches!(decode(&heard.recv_timeout(PATIENCE).unwrap()).unwrap(), FromServer::Welcome { .. }));
     (connection, heard)
@@ -143,7 +148,7 @@ fn nothing_that_listens_is_a_clear_error() {
     let out = run(directory.path(), &["status", "-p", &free]);
     assert_eq!(out.status.code(), Some(1));
     let error = text(&out.stderr);
-    assert!(error.contains("nobody listens") && error.contains(&format!("gt server -p {free}")), "{error}");
+    assert!(error.contains("no process listens") && error.contains(&format!("gt server -p {free}")), "{error}");
 }
 
 #[test]
@@ -236,4 +241,34 @@ fn bench_net_measures_every_worker_and_needs_one() {
     }
     let table = run(directory.path(), &args[..args.len() - 1]);
     assert!(text(&table.stdout).starts_with("TO"), "{}", text(&table.stdout));
+}
+
+#[test]
+fn an_unknown_variable_is_warned_of_once_by_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = "gt: warning: unknown environment variable GT_MEMORY_LIMTI; did you mean GT_MEMORY_LIMIT?";
+    let typo = |args: &[&str]| {
+        let mut command = gt(directory.path(), args);
+        command.env("GT_MEMORY_LIMTI", "2GiB");
+        command
+    };
+    let count = |stderr: &[u8]| text(stderr).matches(said).count();
+    std::fs::write(directory.path().join("train.py"), "").unwrap();
+    let script = directory.path().join("train.py").display().to_string();
+    let missing = directory.path().join("missing.jsonl").display().to_string();
+    for args in [&["status", "-p", "1"][..], &["data", "index", &missing], &["plan", &script]] {
+        let done = typo(args).output().unwrap();
+        assert_eq!(count(&done.stderr), 1, "{args:?}: {}", text(&done.stderr));
+    }
+    let mut server = Server::spawn(typo(&["server", "-p", "0", "--workers", "2"]));
+    let until = Instant::now() + PATIENCE;
+    while !text(&run(directory.path(), &["status", "-p", &server.port()]).stdout).contains("worker_1") {
+        assert!(Instant::now() < until, "the workers did not join");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit_code(), Some(0));
+    let mut stderr = Vec::new();
+    std::io::Read::read_to_end(&mut server.child.stderr.take().unwrap(), &mut stderr).unwrap();
+    assert_eq!(count(&stderr), 1, "{}", text(&stderr));
 }

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use arrow_buffer::Buffer;
+use gt_data::{
+    Block, Column, Elem, Extents, Field, FileAccess, Kind, LoadTimes, ParquetOptions, ParquetWriter, Picked, SourceSpec,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// No test waits longer for one thing.
@@ -123,11 +127,7 @@ fn a_shuffle_into_its_own_input_is_refused() {
     for command in ["shuffle", "cache"] {
         let refused = run(dir.path(), &[command, "in/*.jsonl", "in"]);
         assert_eq!(refused.status.code(), Some(1), "{command}");
-        assert!(
-            text(&refused.stderr).contains("in is there already and is not an empty folder"),
-            "{}",
-            text(&refused.stderr)
-        );
+        assert!(text(&refused.stderr).contains("in exists and is not empty"), "{}", text(&refused.stderr));
         assert_eq!(names(&dir.path().join("in")), ["0.jsonl", "1.jsonl"]);
         std::fs::create_dir(dir.path().join("empty")).unwrap();
         let done = run(dir.path(), &[command, "in", "empty/"]);
@@ -164,5 +164,222 @@ fn options_are_taken_as_the_pages_print_them() {
             Some(2),
             "{wrong:?}"
         );
+    }
+}
+
+/// The columns of a cached data set, each with its type.
+fn cached_columns(folder: &Path) -> Vec<(String, Elem)> {
+    let spec = SourceSpec::Cached { folder: folder.display().to_string(), columns: None };
+    let source = spec.open(&FileAccess::everything()).unwrap();
+    let mut columns: Vec<_> = source.fields().iter().map(|field| (field.name.clone(), field.elem)).collect();
+    columns.sort_by(|a, b| a.0.cmp(&b.0));
+    columns
+}
+
+#[test]
+fn the_dtype_of_one_column_turned_labels_into_floats() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |i: usize| format!("{{\"charge\": {i}.5, \"label\": {i}}}\n");
+    std::fs::create_dir(dir.path().join("in")).unwrap();
+    std::fs::write(dir.path().join("in/0.jsonl"), (0..50).map(line).collect::<String>()).unwrap();
+    let columns = |output: &str, dtypes: &[&str]| {
+        let done = run(dir.path(), &[&["cache", "in", output], dtypes].concat());
+        assert!(done.status.success(), "{dtypes:?}: {}", text(&done.stderr));
+        cached_columns(&dir.path().join(output)).into_iter().map(|(_, elem)| elem).collect::<Vec<_>>()
+    };
+    assert_eq!(columns("plain", &[]), [Elem::F64, Elem::I64]);
+    assert_eq!(columns("named", &["--dtype", "charge=float32"]), [Elem::F32, Elem::I64]);
+    assert_eq!(columns("both", &["--dtype", "charge=float32,label=int32"]), [Elem::F32, Elem::I32]);
+    // As its help says, one without a column is for all the others.
+    assert_eq!(columns("all", &["--dtype", "float32"]), [Elem::F32, Elem::F32]);
+    assert_eq!(columns("others", &["--dtype", "label=int32,float32"]), [Elem::F32, Elem::I32]);
+    for (wrong, code, why) in [("cahrge=float32", 1, "cahrge"), ("charge=float33", 2, "\"float33\" is not a dtype")] {
+        let refused = run(dir.path(), &["cache", "in", "out", "--dtype", wrong]);
+        assert_eq!(refused.status.code(), Some(code), "{wrong}");
+        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+        assert!(!dir.path().join("out").exists());
+    }
+}
+
+/// A file of these columns of integers.
+fn write_parquet(dir: &Path, name: &str, columns: &[(&str, Vec<i64>)]) {
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, _)| Field { name: (*name).into(), elem: Elem::I64, kind: Kind::Fixed, item: vec![] })
+        .collect();
+    let values = columns.iter().zip(&fields).map(|((_, values), field)| {
+        Column::new(field, Buffer::from_vec(values.clone()), Extents::One, values.len()).unwrap()
+    });
+    let block = Block { columns: values.collect(), samples: columns[0].1.len() };
+    let mut writer = ParquetWriter::create(&dir.join(name), &fields, 2).unwrap();
+    let rows = 0..block.samples as u32;
+    let rows: Vec<Picked> = rows.map(|row| Picked { block: &block, row, id: row as u64, piece: 0 }).collect();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+}
+
+/// Two flat files with a table of events beside them: events of 3 and 2 rows, and of 4.
+fn flat_events(dir: &Path) {
+    let write = |name: &str, columns: &[(&str, Vec<i64>)]| write_parquet(dir, name, columns);
+    std::fs::create_dir(dir.join("train")).unwrap();
+    write("train/batch_1.parquet", &[("charge", vec![10, 11, 12, 20, 21])]);
+    write("train/batch_2.parquet", &[("charge", vec![30, 31, 32, 33])]);
+    let table = [
+        ("batch_id", vec![1, 1, 2]),
+        ("event_id", vec![7, 8, 9]),
+        ("first_index", vec![0, 3, 0]),
+        ("last_index", vec![2, 4, 3]),
+    ];
+    write("meta.parquet", &table);
+}
+
+const EVENTS: [&str; 10] = [
+    "--events",
+    "meta.parquet",
+    "--first",
+    "first_index",
+    "--last",
+    "last_index",
+    "--file-column",
+    "batch_id",
+    "--file-pattern",
+    "train/batch_{}.parquet",
+];
+
+#[test]
+fn rows_of_different_events_are_not_mixed_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    flat_events(dir.path());
+    for command in ["shuffle", "cache"] {
+        let refused = run(dir.path(), &[command, "train", "out"]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{command}: {said}");
+        assert!(said.contains("meta.parquet looks like a table of events"), "{said}");
+        assert!(said.contains("--first first_index --last last_index") && said.contains("--rows"), "{said}");
+        assert!(!dir.path().join("out").exists());
+        let rows = run(dir.path(), &[command, "train", "rows", "--rows"]);
+        assert_eq!((text(&rows.stderr), text(&rows.stdout).starts_with("9 samples")), (String::new(), true));
+        std::fs::remove_dir_all(dir.path().join("rows")).unwrap();
+    }
+    let indexed = run(dir.path(), &["index", "train"]);
+    assert!(indexed.status.success() && text(&indexed.stderr).contains("looks like a table of events"));
+}
+
+/// Shuffles `files` and says what was refused.
+fn shuffled(dir: &Path, files: &str) -> (Option<i32>, String) {
+    let done = run(dir, &["shuffle", files, "out"]);
+    let _ = std::fs::remove_dir_all(dir.join("out"));
+    (done.status.code(), text(&done.stderr))
+}
+
+#[test]
+fn a_table_of_events_is_found_beside_many_files() {
+    let dir = tempfile::tempdir().unwrap();
+    flat_events(dir.path());
+    std::fs::rename(dir.path().join("meta.parquet"), dir.path().join("train/train_meta.parquet")).unwrap();
+    let first = dir.path().join("train/batch_1.parquet");
+    (3..=40).for_each(|n| std::fs::hard_link(&first, dir.path().join(format!("train/batch_{n}.parquet"))).unwrap());
+    for files in ["train/batch_*.parquet", "train/batch_1.parquet"] {
+        let (code, said) = shuffled(dir.path(), files);
+        assert_eq!(code, Some(1), "{files}: {said}");
+        assert!(said.contains("train_meta.parquet looks like a table of events"), "{files}: {said}");
+    }
+}
+
+#[test]
+fn a_table_of_events_may_have_names_in_camel_case() {
+    let dir = tempfile::tempdir().unwrap();
+    flat_events(dir.path());
+    write_parquet(dir.path(), "meta.parquet", &[("firstIndex", vec![0, 3]), ("lastIndex", vec![2, 4])]);
+    let (code, said) = shuffled(dir.path(), "train");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("--first firstIndex --last lastIndex"), "{said}");
+}
+
+#[test]
+fn a_table_of_events_is_known_by_its_values() {
+    let dir = tempfile::tempdir().unwrap();
+    flat_events(dir.path());
+    let ids = || ("event_id", vec![7, 8, 9]);
+    let ranges = [ids(), ("a", vec![0, 3, 0]), ("b", vec![3, 5, 4])];
+    let lengths = [ids(), ("hits", vec![3, 2, 4])];
+    for (columns, said_of_it) in
+        [(&ranges[..], "--first a --end b"), (&lengths[..], "\"hits\" add up to the number of rows")]
+    {
+        write_parquet(dir.path(), "meta.parquet", columns);
+        let (code, said) = shuffled(dir.path(), "train");
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("meta.parquet looks like a table of events") && said.contains(said_of_it), "{said}");
+        // The column of the data says nothing of the table.
+        let some = run(dir.path(), &["shuffle", "train", "out", "--columns", "charge"]);
+        assert_eq!(some.status.code(), Some(1), "{}", text(&some.stderr));
+    }
+}
+
+#[test]
+fn a_table_of_events_beside_json_lines_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("rows.jsonl"), "{\"charge\": 1}\n".repeat(9)).unwrap();
+    for columns in
+        [[("first", vec![0, 3, 5]), ("last", vec![2, 4, 8])], [("event_id", vec![0, 1, 5]), ("n", vec![3, 2, 4])]]
+    {
+        write_parquet(dir.path(), "events.parquet", &columns);
+        for command in ["shuffle", "cache"] {
+            let done = run(dir.path(), &[command, "rows.jsonl", "out"]);
+            let said = text(&done.stderr);
+            assert_eq!(done.status.code(), Some(1), "{said}");
+            assert!(said.contains("events.parquet looks like a table of events"), "{said}");
+            assert!(said.contains("--events needs Parquet files") && said.contains("--rows"), "{said}");
+        }
+    }
+    let rows = run(dir.path(), &["shuffle", "rows.jsonl", "out", "--rows"]);
+    assert_eq!((rows.status.code(), text(&rows.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_table_whose_numbers_agree_with_no_rows_is_no_table_of_events() {
+    let dir = tempfile::tempdir().unwrap();
+    flat_events(dir.path());
+    write_parquet(dir.path(), "meta.parquet", &[("year", vec![2021, 2022, 2023]), ("n", vec![3, 2, 5])]);
+    let (code, said) = shuffled(dir.path(), "train");
+    assert_eq!((code, said), (Some(0), String::new()));
+}
+
+#[test]
+fn another_part_of_the_same_data_is_no_table_of_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let columns = [("answer_start", vec![0, 1, 0]), ("answer_end", vec![1, 2, 3])];
+    write_parquet(dir.path(), "train.parquet", &columns);
+    write_parquet(dir.path(), "validation.parquet", &columns);
+    assert_eq!(shuffled(dir.path(), "train.parquet"), (Some(0), String::new()));
+}
+
+#[test]
+fn shuffled_events_stay_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    flat_events(dir.path());
+    for command in ["index", "bench"] {
+        let done = run(dir.path(), &[&[command, "train"], &EVENTS[..]].concat());
+        assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), String::new()), "{command}");
+    }
+    for command in ["shuffle", "cache"] {
+        let done = run(dir.path(), &[&[command, "train", "out"], &EVENTS[..]].concat());
+        assert!(text(&done.stdout).starts_with("3 samples"), "{} {}", text(&done.stdout), text(&done.stderr));
+        let source =
+            gt_data::open(&[dir.path().join("out").display().to_string()], &ParquetOptions::default()).unwrap();
+        let names: Vec<&str> = source.fields().iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["charge", "event_id"], "{command}");
+        let mut events = Vec::new();
+        for number in 0..source.blocks().len() as u32 {
+            let block = source.load(number, &mut LoadTimes::default()).unwrap();
+            let numbers = |column: usize, row| -> Vec<i64> {
+                let bytes = block.columns[column].sample(row);
+                bytes.chunks(8).map(|number| i64::from_le_bytes(number.try_into().unwrap())).collect()
+            };
+            events.extend((0..block.samples as u32).map(|row| (numbers(1, row)[0], numbers(0, row))));
+        }
+        events.sort();
+        assert_eq!(events, [(7, vec![10, 11, 12]), (8, vec![20, 21]), (9, vec![30, 31, 32, 33])], "{command}");
+        std::fs::remove_dir_all(dir.path().join("out")).unwrap();
     }
 }

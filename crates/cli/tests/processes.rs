@@ -24,7 +24,13 @@ impl Drop for Process {
 
 fn start(args: &[&str]) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
-    command.args(args).env_remove("GT_TOKEN").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(args)
+        .env_remove("GT_TOKEN")
+        .env_remove("GT_WORKER_TOKEN")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     Process(command.spawn().unwrap())
 }
 
@@ -103,7 +109,7 @@ fn a_program_runs_in_processes_that_are_killed_and_come_back() {
     // Another joins; the first is killed; the session goes on with the second, and the server starts the first again.
     let mut second = start(&["worker", "-p", &port, "--id", "second", "--threads", "1", "--memory-limit", "1GiB"]);
     let ready = first_line(second.0.stderr.take().unwrap());
-    assert!(ready.contains("cpu, 1 threads, 1.0 GiB"), "{ready}");
+    assert!(ready.contains("cpu, 1 thread, 1.0 GiB"), "{ready}");
     until("the second joins", || workers(&port).len() == 2);
     signal(own[0], Signal::KILL);
     until("the first is started again", || {

@@ -84,10 +84,14 @@ impl Tensor {
     #[track_caller]
     pub fn from_bytes(ty: TensorType, bytes: Bytes) -> Result<Tensor> {
         if bytes.len() != ty.bytes() {
-            return Err(Error::Value(format!("{ty} takes {} bytes, got {}", ty.bytes(), bytes.len())));
+            return Err(Error::Value(format!(
+                "a tensor of type {ty} needs {} bytes, but got {}",
+                ty.bytes(),
+                bytes.len()
+            )));
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
-        let id = lane::record(op.into(), &[], &[], 1, Some(bytes))?;
+        let id = lane::record(op.into(), &[], &[], 1, Some(bytes), 0)?;
         Ok(Tensor::made(id, &ty))
     }
 
@@ -100,7 +104,7 @@ impl Tensor {
             return Tensor::from_bytes(ty, bytes.into());
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
-        let (id, sent) = lane::recorded(op.into(), &[], &[], 1, None)?;
+        let (id, sent) = lane::recorded(op.into(), &[], &[], 1, None, 0)?;
         let tensor = Tensor::made(id, &ty);
         // Also where the wait for credits was interrupted: the window is on its way, and its worker waits for this.
         let lent = blocking(|| session.link.lend(id, bytes, &interrupted)).map_err(wait_error);
@@ -112,7 +116,7 @@ impl Tensor {
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize]) -> Result<Tensor> {
         let ty = TensorType { dtype: T::DTYPE, shape: gt_ir::Shape::try_new(shape)? };
         if ty.numel() != data.len() {
-            return Err(Error::Value(format!("{} elements do not fill shape {}", data.len(), ty.shape)));
+            return Err(Error::Value(format!("shape {1} does not hold {0} elements", data.len(), ty.shape)));
         }
         let mut bytes = Vec::with_capacity(ty.bytes());
         data.iter().for_each(|&x| x.put(&mut bytes));
@@ -124,7 +128,7 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::DTYPE {
             return Err(Error::Type(format!(
-                "the tensor holds {}, not {}",
+                "expected a tensor of {1}, but it has dtype {0}",
                 self.dtype().long_name(),
                 T::DTYPE.long_name()
             )));

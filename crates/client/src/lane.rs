@@ -11,25 +11,30 @@
 //! are only counted. Should an idle cut fall into it after all, the rest is cut as if nothing had been joined, into
 //! windows that were seen before the joining.
 //! LANE-2: an id is freed through the lane that made it, after every instruction that lane recorded with it. A value
-//! another lane used is marked; its free follows a cut of all lanes.
+//! another lane used is marked; its free follows a cut of all lanes (LANE-8).
 //! LANE-3: neither lock is held while a `Value` is dropped, a session is started or Python runs.
 //! LANE-4: a window names all values from before that it uses, or none; a lane changes over between two windows. Only one that
 //! names them carries scopes.
+//! LANE-6: a lane records for one session at a time, that of its seat (SEAT-1); what is of another is refused where it is used.
 //! LANE-5: a session that `waits` waits for the windows that the stream cuts, with no lock held. What another thread cuts is not its
 //! failure to raise: the lane's own next cut does.
+//! LANE-7: a hand-over that the stream decides waits while too much is ahead of the workers (AHEAD-2), before any lock is taken.
+//! LANE-8: dropping a value never waits and has no error to swallow. The cut of all lanes that the free of a shared value needs
+//! comes with the next cut that the stream decides in some lane, whose call raises what is wrong.
 
 mod cut;
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gt_ir::{Bytes, Ins, Instr, Met, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
+use gt_ir::{Bytes, ExternalValue, Ins, Instr, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::Result;
 use crate::rng::Stream;
+use crate::seat::Seat;
 use crate::session::{self, Cuts, Session, session};
 use crate::signal;
 use crate::site;
@@ -39,17 +44,21 @@ use crate::thread::THREAD;
 use crate::value::Value;
 
 use cut::{Cut, cut_foreign};
-pub(crate) use cut::{boundary, cut_all, cut_for_read};
-pub use cut::{cut, cut_idle, hand_over};
+pub(crate) use cut::{boundary, cut_all, cut_for_read, has_unsent};
+pub use cut::{cut, hand_over, idle_cut};
 
 /// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
 pub(crate) const UPLOAD_CUT_BYTES: usize = 16 << 20;
+/// Instructions estimated to take this long together are a window: recording can be held up between windows only.
+const WORK_CUT_NS: u64 = 500_000_000;
 /// From this size on, values that somebody else has made are handed over before anything is recorded with them.
 const HAND_OVER_BYTES: usize = 256 << 10;
 
 /// One thread's part of the stream.
 pub struct Lane {
     number: u16,
+    /// Whose session it records for (SEAT-1).
+    seat: Mutex<&'static Seat>,
     pending: Mutex<Pending>,
     sending: Mutex<()>,
 }
@@ -59,9 +68,16 @@ struct Pending {
     window: Window,
     upload_bytes: usize,
     next: u64,
+    /// Names that were freed, and sent as such.
+    freed: u64,
     first_unsent: u64,
-    /// Instructions since the last cut that the stream decided.
+    /// The estimated time of the window's large instructions.
+    work_ns: u64,
+    /// Instructions since the last cut that the stream decided, and the estimated time of the large ones.
     since_cut: usize,
+    work_since_cut_ns: u64,
+    /// Freed values that other lanes may have recorded: their windows go out first (LANE-8).
+    shared_frees: Vec<TensorId>,
     cut_at: usize,
     /// An idle cut fell into the window being recorded.
     broken: bool,
@@ -88,18 +104,59 @@ struct Registry {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { lanes: Vec::new(), idle: Vec::new(), meets: false });
 static LANES_STARTED: AtomicU64 = AtomicU64::new(0);
+/// Whether some lane has shared values to free.
+static SHARED_FREES: AtomicBool = AtomicBool::new(false);
 
 /// What a thread leaves behind when it ends.
-struct Leaves(&'static Lane);
+struct Leaves;
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        // What it recorded is sent, and its number serves the next thread.
-        if !session::is_forked() {
-            let _ = self.0.send(Cut::Stream);
-            THREAD.with(|thread| thread.lane.set(None));
-            REGISTRY.lock().idle.push(self.0.number);
+        if session::is_forked() {
+            return;
         }
+        // A session of its own ends with it.
+        session::end_thread();
+        // What it recorded is sent, and its number serves the next thread.
+        if let Some(lane) = THREAD.with(|thread| thread.lane.take()) {
+            let _ = lane.send(Cut::Stream);
+            retire(Some(lane));
+        }
+    }
+}
+
+/// Has the end of the calling thread noticed.
+fn watch_end() {
+    thread_local! {
+        static LEAVES: OnceCell<Leaves> = const { OnceCell::new() };
+    }
+    // A thread that ends is noticed already.
+    let _ = LEAVES.try_with(|leaves| {
+        leaves.get_or_init(|| Leaves);
+    });
+}
+
+/// Takes the calling thread's lane from it; what was recorded there is sent.
+pub(crate) fn leave() -> Option<&'static Lane> {
+    watch_end();
+    let lane = THREAD.with(|thread| thread.lane.take())?;
+    let _ = lane.send(Cut::Stream);
+    Some(lane)
+}
+
+/// The calling thread records in this lane from now on, or in a new one of its seat. Its random numbers go on as in the lane before.
+pub(crate) fn enter(lane: Option<&'static Lane>, before: Option<&'static Lane>) {
+    THREAD.with(|thread| thread.lane.set(lane));
+    if let Some(before) = before {
+        let random = before.pending.lock().random;
+        mine().pending.lock().random = random;
+    }
+}
+
+/// Marks a lane as free for another thread.
+pub(crate) fn retire(lane: Option<&'static Lane>) {
+    if let Some(lane) = lane {
+        REGISTRY.lock().idle.push(lane.number);
     }
 }
 
@@ -111,17 +168,21 @@ fn mine() -> &'static Lane {
 
 #[cold]
 fn claim() -> &'static Lane {
-    thread_local! {
-        static LEAVES: OnceCell<Leaves> = const { OnceCell::new() };
-    }
+    watch_end();
+    let seat = session::here();
     let mut registry = REGISTRY.lock();
-    let lane = match registry.idle.pop() {
+    let reused = registry.idle.iter().rposition(|&number| registry.lanes[number as usize].can_serve(seat));
+    let lane = match reused.map(|at| registry.idle.remove(at)) {
         Some(number) => registry.lanes[number as usize],
         None => {
             let number = u16::try_from(registry.lanes.len()).expect("fewer than 65,536 threads use GT at once");
             // Lanes are taken over, never given back.
-            let lane: &Lane =
-                Box::leak(Box::new(Lane { number, pending: Mutex::default(), sending: Mutex::default() }));
+            let lane: &Lane = Box::leak(Box::new(Lane {
+                number,
+                seat: Mutex::new(seat),
+                pending: Mutex::default(),
+                sending: Mutex::default(),
+            }));
             registry.lanes.push(lane);
             lane
         }
@@ -132,7 +193,6 @@ fn claim() -> &'static Lane {
     pending.random = Stream::for_thread(LANES_STARTED.fetch_add(1, Ordering::Relaxed));
     drop(pending);
     drop(registry);
-    let _ = LEAVES.with(|leaves| leaves.set(Leaves(lane)));
     THREAD.with(|thread| thread.lane.set(Some(lane)));
     lane
 }
@@ -141,7 +201,7 @@ fn lane_of(id: TensorId) -> Option<&'static Lane> {
     REGISTRY.lock().lanes.get(id.lane() as usize).copied()
 }
 
-/// Records one instruction and returns the id of its first output; the others follow it.
+/// Records one instruction, which is estimated to take so long, and returns the id of its first output; the others follow it.
 ///
 /// # Errors
 /// When no session can be started, a wait for credits was interrupted, or what was waited for failed (the instruction is
@@ -154,8 +214,9 @@ pub(crate) fn record(
     scalars: &[Scalar],
     outs: usize,
     payload: Option<Bytes>,
+    work_ns: u64,
 ) -> Result<TensorId> {
-    let (id, sent) = recorded(op, ins, scalars, outs, payload)?;
+    let (id, sent) = recorded(op, ins, scalars, outs, payload, work_ns)?;
     if sent.is_err() {
         // Nobody will have what it defines.
         (0..outs as u64).for_each(|i| free(TensorId(id.0 + i), false));
@@ -176,6 +237,7 @@ pub(crate) fn recorded(
     scalars: &[Scalar],
     outs: usize,
     payload: Option<Bytes>,
+    work_ns: u64,
 ) -> Result<(TensorId, Result<()>)> {
     let (session, lane) = (session()?, mine());
     let mut ids = Ins::new();
@@ -183,7 +245,7 @@ pub(crate) fn recorded(
         let id = value.id();
         if id.lane() != lane.number {
             value.mark_shared();
-            cut_foreign(id)?;
+            cut_foreign(id, lane)?;
         }
         ids.push(id);
     }
@@ -199,7 +261,7 @@ pub(crate) fn recorded(
     let first = pending.name(lane.number, outs);
     let outs = (0..outs as u64).map(|i| TensorId(first.0 + i)).collect();
     let (scalars, site) = (Scalars::from_slice(scalars), site::here(Location::caller()));
-    Ok((first, lane.push(session, pending, Instr { op, outs, ins: ids, scalars, scope, site })))
+    Ok((first, lane.push(session, pending, Instr { op, outs, ins: ids, scalars, scope, site }, work_ns)))
 }
 
 /// [`record`] of an instruction with one output on what tensors show. Nothing is counted: names are looked up where they are
@@ -214,6 +276,7 @@ pub(crate) fn record_shown<const N: usize>(
     op: Op,
     ins: [&Tensor; N],
     scalars: &[Scalar],
+    work_ns: u64,
 ) -> Result<std::result::Result<TensorId, Op>> {
     let (session, lane) = (session()?, mine());
     let mut pending = lane.pending.lock();
@@ -233,7 +296,7 @@ pub(crate) fn record_shown<const N: usize>(
     let (mut numbers, site) = (Scalars::new(), site::here(Location::caller()));
     scalars.iter().for_each(|&number| numbers.push(number));
     let instr = Instr { op, outs: Outs::from_buf([id]), ins: ids, scalars: numbers, scope: ScopeId(0), site };
-    let sent = lane.push(session, pending, instr);
+    let sent = lane.push(session, pending, instr, work_ns);
     if sent.is_err() {
         free(id, false);
     }
@@ -241,9 +304,40 @@ pub(crate) fn record_shown<const N: usize>(
 }
 
 impl Lane {
+    /// The session it records for, if there is one.
+    fn session(&self) -> Option<&'static Session> {
+        session::running_in(self.seat())
+    }
+
+    /// Never locked together with that of another lane.
+    fn seat(&self) -> &'static Seat {
+        *self.seat.lock()
+    }
+
+    fn is_of(&self, seat: &Seat) -> bool {
+        std::ptr::eq(self.seat(), seat)
+    }
+
+    /// Whether a thread of this seat may record here, now that no other does. The values of a seat that was left keep its lane from
+    /// serving another (SEAT-1).
+    fn can_serve(&self, seat: &'static Seat) -> bool {
+        let mut own = self.seat.lock();
+        if std::ptr::eq(*own, seat) {
+            return true;
+        }
+        let mut pending = self.pending.lock();
+        if !own.has_ended() || pending.freed + pending.window.frees.len() as u64 != pending.next {
+            return false;
+        }
+        *own = seat;
+        let (next, freed) = (pending.next, pending.next);
+        *pending = Pending { next, freed, first_unsent: next, ..Pending::default() };
+        true
+    }
+
     /// Appends an instruction to the window, and sends the window once it is full.
     #[inline]
-    fn push(&self, session: &Session, mut pending: MutexGuard<'_, Pending>, instr: Instr) -> Result<()> {
+    fn push(&self, session: &Session, mut pending: MutexGuard<'_, Pending>, instr: Instr, work_ns: u64) -> Result<()> {
         if session.join_after.is_some() {
             pending.stretches.record(instr.op.kind());
         }
@@ -251,7 +345,11 @@ impl Lane {
         pending.window.instrs.push(instr);
         pending.since_cut += 1;
         pending.recorded += 1;
+        // What fits no machine is recorded too.
+        pending.work_ns = pending.work_ns.saturating_add(work_ns);
+        pending.work_since_cut_ns = pending.work_since_cut_ns.saturating_add(work_ns);
         let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
+            || pending.work_since_cut_ns >= WORK_CUT_NS
             || pending.upload_bytes >= UPLOAD_CUT_BYTES;
         drop(pending);
         if full {
@@ -277,14 +375,38 @@ pub(crate) fn free(id: TensorId, shared: bool) {
     if session::is_forked() {
         return;
     }
-    if shared {
-        // Other lanes may have recorded it: their instructions go out first.
-        let _ = cut_all();
-    }
     let own = THREAD.with(|thread| thread.lane.get()).filter(|lane| lane.number == id.lane());
     if let Some(lane) = own.or_else(|| lane_of(id)) {
-        lane.pending.lock().window.frees.push(id);
+        let mut pending = lane.pending.lock();
+        if shared {
+            pending.shared_frees.push(id);
+            SHARED_FREES.store(true, Ordering::Release);
+        } else {
+            pending.window.frees.push(id);
+        }
     }
+}
+
+/// Sends what lanes may have recorded with shared values that were dropped, and frees these (LANE-8).
+#[cold]
+fn free_shared() -> Result<()> {
+    let lanes = REGISTRY.lock().lanes.clone();
+    for lane in lanes {
+        let ids = std::mem::take(&mut lane.pending.lock().shared_frees);
+        if ids.is_empty() {
+            continue;
+        }
+        let sent = cut_all(lane.seat());
+        let mut pending = lane.pending.lock();
+        if sent.is_err() {
+            // Some of it was not sent: the next cut tries again.
+            pending.shared_frees.extend(ids);
+            SHARED_FREES.store(true, Ordering::Release);
+            return sent;
+        }
+        pending.window.frees.extend(ids);
+    }
+    Ok(())
 }
 
 /// Runs `f` on the calling thread's random stream.
@@ -309,7 +431,7 @@ pub(crate) fn meet_from_now_on() -> Result<()> {
             all_sent = all_sent.and(lane.cut(cut));
             let mut pending = lane.pending.lock();
             // Its own thread may have gone on meanwhile. With no session there is nobody to send to, and nothing to send.
-            if pending.window.instrs.is_empty() || session::running().is_none() {
+            if pending.window.instrs.is_empty() || lane.session().is_none() {
                 pending.meets = true;
                 break;
             }
@@ -336,7 +458,7 @@ impl Pending {
             let is_own = id.lane() == lane && id.n() >= self.first_unsent;
             // State is named wherever it was made: a model may be made and used in one window.
             if (!is_own || is_state) && self.met.insert((id, is_state)) {
-                self.window.met.push(Met { id, ty: *value.ty(), is_state });
+                self.window.met.push(ExternalValue { id, ty: *value.ty(), is_state });
             }
         }
         signal::current()

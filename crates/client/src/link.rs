@@ -1,5 +1,7 @@
 //! The client's side of the stream's other end, whatever that is: a worker in this process or a server.
 
+use std::time::Duration;
+
 use gt_ir::{Failure, FailureKind, HostTensor, TensorId, TensorType, Window};
 
 /// Why a wait ended without an answer.
@@ -46,6 +48,15 @@ pub trait WorkerLoader: Send + Sync {
     fn worker(&self, part: usize) -> String;
 }
 
+/// How far a link has come, in a count of its own: of windows, or of messages that hold them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// How many were handed over.
+    pub sent: u64,
+    /// How many of them have run, in order. All of them when there is nobody who will run them.
+    pub executed: u64,
+}
+
 /// Where windows go and values come from. All methods may be called from any thread.
 pub trait Link: Send + Sync {
     /// Takes a window, in order. Waits while credits are spent; when `cancel` says so it stops waiting and reports
@@ -59,6 +70,16 @@ pub trait Link: Send + Sync {
     fn wake(&self);
     /// Whether a send would have to wait for credits.
     fn is_full(&self) -> bool;
+    /// How far it has come. A link that cannot tell lets recording run ahead as far as it has room.
+    fn progress(&self) -> Progress {
+        Progress::default()
+    }
+    /// Waits a moment for what was handed over to run: nothing is recorded meanwhile.
+    fn pause(&self, moment: Duration) {
+        std::thread::sleep(moment);
+    }
+    /// Ends the session: nothing more is sent, waits end.
+    fn close(&self);
     /// The names of the workers behind it, in the order that signals number them.
     fn workers(&self) -> Vec<String> {
         vec!["worker_0".into()]
@@ -71,7 +92,7 @@ pub trait Link: Send + Sync {
     /// it stops waiting and reports it, but the payload is taken all the same.
     fn lend(&self, id: TensorId, bytes: &[u8], cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let _ = (id, bytes, cancel);
-        Err(WaitError::Failed(Failure::new(FailureKind::Internal, "this link takes no payloads by themselves")))
+        Err(WaitError::Failed(Failure::new(FailureKind::Internal, "this link does not support lend()")))
     }
     /// Opens a loader on the workers where its batches would be made if they were created here and now, or on the one that the
     /// session lives on. None where that has no process of its own.
@@ -100,6 +121,15 @@ impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
     }
     fn is_full(&self) -> bool {
         (**self).is_full()
+    }
+    fn progress(&self) -> Progress {
+        (**self).progress()
+    }
+    fn pause(&self, moment: Duration) {
+        (**self).pause(moment);
+    }
+    fn close(&self) {
+        (**self).close();
     }
     fn workers(&self) -> Vec<String> {
         (**self).workers()

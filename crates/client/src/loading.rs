@@ -56,11 +56,14 @@ impl Loader {
         let (mut tensors, mut done) = (Vec::with_capacity(ids.len()), Ok(()));
         for (number, (ty, &expected)) in batch.types.iter().zip(&ids).enumerate() {
             let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
-            let recorded = lane::recorded(op.into(), &[], &[], 1, None);
+            let recorded = lane::recorded(op.into(), &[], &[], 1, None, 0);
             let (id, sent) = recorded.inspect_err(|_| self.remote.unbind(&ids[number..]))?;
             if id != expected {
                 self.remote.unbind(&ids[number..]);
-                return Err(failed(Failure::new(FailureKind::Internal, format!("{id:?} was to be {expected:?}"))));
+                return Err(failed(Failure::new(
+                    FailureKind::Internal,
+                    format!("a loader's tensor was named {id:?} instead of {expected:?}"),
+                )));
             }
             tensors.push(Tensor::made(id, ty));
             // Also where a wait for credits was interrupted: the rest of the batch belongs to it.

@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 use crate::autograd::{Edge, Node, enable_grad, grad_enabled, no_grad};
 use crate::error::{Error, Result};
 use crate::lane;
-use crate::session::{blocking, interrupted, session, wait_error};
+use crate::run_ahead::{SMALL_ELEMENTS, large_work_ns, work_ns};
+use crate::session::session;
 use crate::shown::{History, Shown};
 use crate::value::{Cell, Value};
 use crate::view::View;
@@ -43,6 +44,15 @@ pub(crate) struct Inner {
     /// Whether writes through it escape autograd's version check, as those through `.data` do.
     pub quiet: bool,
     pub shown: Shown,
+}
+
+/// [`work_ns`] where the one output tells how much there is to work on.
+#[inline]
+fn known_work_ns<const N: usize>(op: &Op, ins: [&Tensor; N], ty: &TensorType) -> u64 {
+    match ty.numel() < SMALL_ELEMENTS {
+        true => 0,
+        false => large_work_ns(op, &ins.map(|tensor| tensor.0.ty), std::slice::from_ref(ty)),
+    }
 }
 
 /// The outputs of an instruction.
@@ -111,7 +121,8 @@ impl Tensor {
         tracked = tracked && grad_enabled() && outs.iter().any(|ty| ty.dtype.is_float());
         let node_op = if tracked { Some(op.clone()) } else { None };
         let refs: SmallVec<[&Value; 3]> = values.iter().collect();
-        let first = lane::record(op, &refs, scalars, outs.len(), None)?;
+        let work_ns = work_ns(&op, &types, &outs);
+        let first = lane::record(op, &refs, scalars, outs.len(), None, work_ns)?;
         let mut results = Results::new();
         for (i, ty) in outs.iter().enumerate() {
             results.push(Tensor::made(TensorId(first.0 + i as u64), ty));
@@ -125,7 +136,8 @@ impl Tensor {
         Ok(results)
     }
 
-    /// [`Tensor::apply`] where the caller knows that the one output has type `ty`: nothing is left to infer.
+    /// [`Tensor::apply`] where the caller knows that the one output has type `ty`, and that there is no more to work on than that:
+    /// nothing is left to infer.
     #[inline]
     #[track_caller]
     pub(crate) fn apply_known<const N: usize>(
@@ -141,7 +153,8 @@ impl Tensor {
             return Tensor::apply_values(op, ins, scalars, ty);
         }
         let node_op = tracked.then(|| op.clone());
-        let out = match lane::record_shown(op, ins, scalars)? {
+        let work_ns = known_work_ns(&op, ins, ty);
+        let out = match lane::record_shown(op, ins, scalars, work_ns)? {
             Ok(id) => Tensor::made(id, ty),
             Err(given_back) => return Tensor::apply_values(given_back, ins, scalars, ty),
         };
@@ -165,10 +178,11 @@ impl Tensor {
             tracked |= tracks;
         }
         let refs: [&Value; N] = std::array::from_fn(|i| &values[i]);
+        let work_ns = known_work_ns(&op, ins, ty);
         if !tracked || !ty.dtype.is_float() || !grad_enabled() {
-            return lane::record(op, &refs, scalars, 1, None).map(|id| Tensor::made(id, ty));
+            return lane::record(op, &refs, scalars, 1, None, work_ns).map(|id| Tensor::made(id, ty));
         }
-        let id = lane::record(op.clone(), &refs, scalars, 1, None)?;
+        let id = lane::record(op.clone(), &refs, scalars, 1, None, work_ns)?;
         let out = Tensor::made(id, ty);
         let node = Node::for_op(op, scalars, &ins, &values, std::slice::from_ref(&out));
         Ok(out.made_by(node, 0))
@@ -396,7 +410,7 @@ impl Tensor {
         let value = self.value()?;
         lane::cut_for_read(&value)?;
         let session = session()?;
-        blocking(|| session.link.read(value.id(), &interrupted)).map_err(wait_error)
+        session.wait_for(|link, cancel| link.read(value.id(), cancel))
     }
 
     /// The only element, as a scalar.
@@ -408,6 +422,9 @@ impl Tensor {
                 self.numel(),
                 self.shape()
             )));
+        }
+        if let Some(known) = self.known_element()? {
+            return Ok(known);
         }
         let host = self.read()?;
         Ok(crate::host::scalar_at(&host, 0))

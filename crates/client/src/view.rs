@@ -89,7 +89,10 @@ impl View {
                     Tensor::apply1(UpdateSlice { steps: s.steps, drop: s.drop }, &[from, &part], &step.starts)?
                 }
                 other => {
-                    return Err(Error::State(format!("a view through {} cannot be written to", other.display_name())));
+                    return Err(Error::internal(format_args!(
+                        "a view through {} cannot be written to",
+                        other.display_name()
+                    )));
                 }
             };
         }
@@ -118,7 +121,7 @@ impl Tensor {
     fn view_as_op(&self, op: Op, shape: Shape, starts: &[Scalar], strides: Steps, offset: i64) -> Result<Tensor> {
         let source = self.value()?;
         let tracked = grad_enabled() && self.requires_grad();
-        let id = lane::record(op.clone(), &[&source], starts, 1, None)?;
+        let id = lane::record(op.clone(), &[&source], starts, 1, None, 0)?;
         let ty = TensorType { shape, ..self.0.ty };
         let (before, base, to_base) = match &self.0.view {
             // What lies below a leaf has no part in its history.
@@ -212,11 +215,11 @@ impl Tensor {
         let new = if new.0.ty == self.0.ty {
             new.clone()
         } else {
-            return Err(Error::State(format!("a write of {} into {} was not prepared", new.0.ty, self.0.ty)));
+            return Err(Error::internal(format_args!("a write of {} into {} was not prepared", new.0.ty, self.0.ty)));
         };
         match &self.0.view {
             None => {
-                let new = self.replaced_by(new)?;
+                let new = if new.requires_grad() { new } else { self.replaced_by(new)? };
                 let old = Tensor::from_value(self.value()?, History::None);
                 let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &new], &[]))?;
                 let value = kept.value()?;
@@ -227,6 +230,8 @@ impl Tensor {
                 // Through the base, so that its history holds the write; this view then derives itself from it.
                 Some(base) => {
                     let whole = view.write(base, &new)?;
+                    // A view of all elements leaves nothing of the base that would hold its history.
+                    let whole = if new.numel() == base.numel() { base.replaced_by(whole)? } else { whole };
                     base.assign(&whole)?;
                 }
                 None => {
@@ -246,11 +251,11 @@ impl Tensor {
         Ok(())
     }
 
-    /// `new`, with a history that leads to the present one where it has none: what was computed from a tensor that is
-    /// overwritten gets a gradient of zero, not none.
+    /// `new`, with a history that leads to the present one too: what was computed from a tensor that is overwritten gets
+    /// a gradient of zero, not none. A view's base keeps its history by itself.
     #[track_caller]
-    fn replaced_by(&self, new: Tensor) -> Result<Tensor> {
-        if !grad_enabled() || new.requires_grad() || !self.requires_grad() {
+    pub(crate) fn replaced_by(&self, new: Tensor) -> Result<Tensor> {
+        if !grad_enabled() || !self.requires_grad() || self.0.view.is_some() {
             return Ok(new);
         }
         let taken = Tensor::full(&[], true, None)?;
@@ -298,7 +303,7 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn view_permute(&self, perm: Steps) -> Result<Tensor> {
         let strides = self.strides();
-        let shape = perm.map(|p| self.shape()[p as usize]);
+        let shape = self.shape().permuted(&perm).expect("the caller names every axis once");
         self.view_as_op(Permute { perm }.into(), shape, &[], perm.map(|p| strides[p as usize]), self.storage_offset())
     }
 
@@ -319,17 +324,17 @@ impl Tensor {
     pub(crate) fn view_slice(&self, sizes: Shape, starts: &[i64], steps: Steps, drop: AxisSet) -> Result<Tensor> {
         let own = self.strides();
         let (mut offset, empty) = (self.storage_offset(), sizes.numel() == 0);
-        let (mut shape, mut strides, mut scalars) = (Shape::default(), Steps::default(), Scalars::new());
+        let (mut strides, mut scalars) = (Steps::default(), Scalars::new());
         for axis in 0..sizes.rank() {
             scalars.push(Scalar::I64(starts[axis]));
             if !empty {
                 offset += starts[axis] * own[axis];
             }
             if !drop.contains(axis) {
-                shape.push(sizes[axis]);
                 strides.push(own[axis] * steps[axis]);
             }
         }
+        let shape = drop.remove_from(&sizes);
         self.view_as_op(Slice { sizes, steps, drop }.into(), shape, &scalars, strides, offset)
     }
 }

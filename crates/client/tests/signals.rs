@@ -4,10 +4,10 @@ use gt_client::autograd::{self, BackwardOptions};
 use gt_client::link::{Link, WaitError};
 use gt_client::session::{Cuts, Session, set_starter};
 use gt_client::signal::{self, SignalConfig};
-use gt_client::{Error, HostTensor, Result, Tensor};
+use gt_client::{Error, HostTensor, Result, RunAhead, Tensor};
 use gt_ir::shard::Split;
 use gt_ir::{OpKind, ScopeId, TensorId, Window};
-use gt_plan::shard::{PlacedStep, Placer};
+use gt_shard::{PlacedStep, Placer};
 use parking_lot::{Mutex, MutexGuard};
 
 static SENT: Mutex<Vec<Window>> = Mutex::new(Vec::new());
@@ -32,6 +32,7 @@ impl Link for Recording {
     fn is_full(&self) -> bool {
         false
     }
+    fn close(&self) {}
     fn workers(&self) -> Vec<String> {
         group(WORKERS)
     }
@@ -47,11 +48,15 @@ fn alone(yaml: &str) -> MutexGuard<'static, ()> {
     set_starter(|| {
         Ok(Session {
             link: Box::new(Recording),
+            owner: Box::new(()),
+            name: "nobody".into(),
+            seat: Default::default(),
             batch_size: None,
             cuts: Cuts::NEAR,
             join_after: None,
             waits: false,
             debug: None,
+            ahead: RunAhead::default(),
         })
     });
     signal::load_text(yaml, "test.yaml").unwrap();
@@ -201,14 +206,14 @@ fn a_compiled_scope_is_a_window_of_its_own() {
 #[test]
 fn a_config_loaded_later_counts_for_later_scopes() {
     let _alone = alone("data: {shard: {axis: 0, workers: [0, 1]}}");
-    let first = signal::scope_of("data").unwrap();
+    let first = signal::scope_of("data", None).unwrap();
     signal::load_text("data: {shard: {axis: 1, workers: [2]}}", "test.yaml").unwrap();
-    let second = signal::scope_of("data").unwrap();
+    let second = signal::scope_of("data", None).unwrap();
     let layout = |scope| signal::layout(scope, &group(WORKERS)).unwrap();
     assert_eq!((layout(first).mesh.workers().to_vec(), layout(first).splits[0]), (vec![0, 1], Split::shard(0)));
     assert_eq!((layout(second).mesh.workers().to_vec(), layout(second).splits[0]), (vec![2], Split::shard(1)));
     signal::load_text("data: {shard: {axis: 0, workers: [0, 1]}}", "test.yaml").unwrap();
-    assert_eq!(signal::scope_of("data").unwrap(), first, "the same content is the same scope");
+    assert_eq!(signal::scope_of("data", None).unwrap(), first, "the same content is the same scope");
 }
 
 #[test]
@@ -235,7 +240,7 @@ fn strict_turns_warnings_into_errors() {
     }
     assert!(signal::exit("data").is_err(), "nothing was entered");
     within("far", || ());
-    assert_eq!(signal::layout(signal::scope_of("far").unwrap(), &group(4)).unwrap().mesh.workers(), [1]);
+    assert_eq!(signal::layout(signal::scope_of("far", None).unwrap(), &group(4)).unwrap().mesh.workers(), [1]);
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Outcome {
         }
         match joined {
             Some(whole) if agree => Ok((0, whole)),
-            _ => Err(malformed(&"the workers that make its parts do not agree")),
+            _ => Err(malformed(&"the workers that make the parts of this batch disagree about its contents")),
         }
     }
 
@@ -187,7 +187,7 @@ impl Announcement {
         };
         match reader.left() {
             0 => Ok(Announcement { outcome, stats }),
-            left => Err(malformed(&format!("{left} bytes follow it"))),
+            left => Err(malformed(&format!("{left} unexpected bytes follow the message"))),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Column {
         };
         match fits {
             true => Ok(Column { values, extents, item_bytes }),
-            false => Err(format!("column {:?} does not have the {samples} samples of its block", field.name)),
+            false => Err(format!("column {:?} does not have as many samples as its block ({samples})", field.name)),
         }
     }
 

@@ -29,12 +29,13 @@ pub(crate) fn caught<T>(file: &(impl Named + ?Sized), decode: impl FnOnce() -> R
     let outside = IS_CATCHING.replace(true);
     let done = std::panic::catch_unwind(AssertUnwindSafe(decode));
     IS_CATCHING.set(outside);
-    done.unwrap_or_else(|panic| Err(DataError::corrupt(file, format!("it cannot be decoded: {}", said(&*panic)))))
+    done.unwrap_or_else(|panic| Err(DataError::corrupt(file, format!("decoding failed: {}", said(&*panic)))))
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("the decoder gave up")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("the decoder stopped without a message")
 }
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn a_panic_is_an_error_that_names_the_file() {
         let wrong = caught(Path::new("x.arrow"), || -> Result<()> { panic!("no such {}", "thing") });
-        let expected = "x.arrow: the file is corrupt or truncated: it cannot be decoded: no such thing";
+        let expected = "x.arrow: the file is corrupt or truncated: decoding failed: no such thing";
         assert_eq!(wrong.unwrap_err().to_string(), expected);
         assert!(!IS_CATCHING.get());
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrays::{open_cached, open_npy, open_safetensors};
 use crate::arrow_file::ArrowSource;
 use crate::error::{DataError, Result};
+use crate::files::FileAccess;
 use crate::jsonl::JsonlSource;
 use crate::parquet::{EventSource, EventTable, ParquetOptions, ParquetSource};
 use crate::run::RunSpec;
@@ -38,28 +39,28 @@ pub enum SourceSpec {
 }
 
 impl SourceSpec {
-    /// Opens the files.
+    /// Opens the files, as far as they may be opened.
     ///
     /// # Errors
     /// What is wrong with which of them.
-    pub fn open(&self) -> Result<Arc<dyn Source>> {
+    pub fn open(&self, access: &FileAccess) -> Result<Arc<dyn Source>> {
         Ok(match self {
             SourceSpec::Parquet { patterns, options, events: None } => {
-                Arc::new(ParquetSource::open(patterns, options)?)
+                Arc::new(ParquetSource::open(access, patterns, options)?)
             }
             SourceSpec::Parquet { patterns, options, events: Some(table) } => {
-                Arc::new(EventSource::open(patterns, table, options)?)
+                Arc::new(EventSource::open(access, patterns, table, options)?)
             }
-            SourceSpec::Arrow { patterns, options } => Arc::new(ArrowSource::open(patterns, options)?),
-            SourceSpec::Jsonl { patterns, options } => Arc::new(JsonlSource::open(patterns, options)?),
-            SourceSpec::Npy { columns, skip_errors } => Arc::new(open_npy(columns, *skip_errors)?),
+            SourceSpec::Arrow { patterns, options } => Arc::new(ArrowSource::open(access, patterns, options)?),
+            SourceSpec::Jsonl { patterns, options } => Arc::new(JsonlSource::open(access, patterns, options)?),
+            SourceSpec::Npy { columns, skip_errors } => Arc::new(open_npy(access, columns, *skip_errors)?),
             SourceSpec::Safetensors { patterns, columns, skip_errors } => {
-                Arc::new(open_safetensors(patterns, columns.as_deref(), *skip_errors)?)
+                Arc::new(open_safetensors(access, patterns, columns.as_deref(), *skip_errors)?)
             }
             SourceSpec::Tar { patterns, columns, skip_errors } => {
-                Arc::new(TarSource::open(patterns, columns.as_deref(), *skip_errors)?)
+                Arc::new(TarSource::open(access, patterns, columns.as_deref(), *skip_errors)?)
             }
-            SourceSpec::Cached { folder, columns } => Arc::new(open_cached(folder, columns.as_deref())?),
+            SourceSpec::Cached { folder, columns } => Arc::new(open_cached(access, folder, columns.as_deref())?),
         })
     }
 
@@ -121,7 +122,7 @@ impl LoaderSpec {
     /// # Errors
     /// When something in it cannot be written, such as a path that is no text.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|e| DataError::Internal(format!("a loader cannot be described: {e}")))
+        serde_json::to_vec(self).map_err(|e| DataError::Internal(format!("the loader cannot be sent to a worker: {e}")))
     }
 
     /// The loader that a description means.
@@ -129,7 +130,8 @@ impl LoaderSpec {
     /// # Errors
     /// When it is none.
     pub fn decode(bytes: &[u8]) -> Result<LoaderSpec> {
-        serde_json::from_slice(bytes).map_err(|e| DataError::Argument(format!("a loader's description: {e}")))
+        serde_json::from_slice(bytes)
+            .map_err(|e| DataError::Argument(format!("the description of a loader is malformed: {e}")))
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum DataError {
     /// The user's: no such file, or no file fits the pattern.
-    #[error("{path}: no such file")]
+    #[error("{}", missing(path))]
     Missing {
         /// The file, or the pattern.
         path: String,
@@ -22,6 +22,14 @@ pub enum DataError {
     Denied {
         /// The file.
         path: String,
+    },
+    /// Nobody's: who reads here for others may not open this for them.
+    #[error("{path}: this worker does not serve the file to this script (see gt worker {option})")]
+    NotServed {
+        /// The file or address.
+        path: String,
+        /// What would allow it.
+        option: String,
     },
     /// The system's: reading or writing failed.
     #[error("{path}: {why}")]
@@ -59,9 +67,7 @@ pub enum DataError {
         why: String,
     },
     /// The user's: what batches need is more than the loader may have.
-    #[error(
-        "{0}; the loader holds blocks and batches: a smaller batch_size, prefetch_factor or shuffle_pool needs less"
-    )]
+    #[error("{0}; to use less memory, lower batch_size, prefetch_factor or shuffle_pool")]
     Memory(String),
     /// The caller asked for the wait to end.
     #[error("interrupted")]
@@ -69,6 +75,13 @@ pub enum DataError {
     /// Ours.
     #[error("internal error of gt.data: {0}")]
     Internal(String),
+}
+
+fn missing(path: &str) -> String {
+    match path.contains(['*', '?', '[']) {
+        true => format!("no file matches {path}"),
+        false => format!("{path}: no such file"),
+    }
 }
 
 /// Results of this crate.
@@ -85,7 +98,7 @@ impl DataError {
         match error.kind() {
             io::ErrorKind::NotFound => DataError::Missing { path },
             io::ErrorKind::PermissionDenied => DataError::Denied { path },
-            io::ErrorKind::UnexpectedEof => DataError::Corrupt { path, why: "it ends too early".into() },
+            io::ErrorKind::UnexpectedEof => DataError::Corrupt { path, why: "the file ends too early".into() },
             _ => DataError::Io { path, why: error.to_string() },
         }
     }
@@ -110,6 +123,7 @@ impl DataError {
         match self {
             DataError::Missing { path }
             | DataError::Denied { path }
+            | DataError::NotServed { path, .. }
             | DataError::Io { path, .. }
             | DataError::Corrupt { path, .. }
             | DataError::Schema { path, .. }
@@ -138,6 +152,8 @@ impl DataError {
             | DataError::Corrupt { .. }
             | DataError::Schema { .. }
             | DataError::Unsupported { .. } => true,
+            // To leave out what others may open would make another data set.
+            DataError::NotServed { .. } => false,
             DataError::Argument(_) | DataError::Memory(_) | DataError::Interrupted | DataError::Internal(_) => false,
         }
     }

@@ -1,10 +1,11 @@
 //! What GT found out about files, kept between runs.
 //!
-//! CACHE-1: an entry is only a hint. One that is missing, unreadable or of another version is as if it were not there.
-//! CACHE-2: an entry is written beside its place and moved there, so that nobody ever reads half of one.
+//! INDEX-CACHE-1: an entry is only a hint. One that is missing, unreadable or of another version is as if it were not there.
+//! INDEX-CACHE-2: an entry is written beside its place and moved there, so that nobody ever reads half of one.
 
 use std::path::{Path, PathBuf};
 
+use gt_observe::output;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ pub(crate) fn key(kind: &str, files: &[Location]) -> String {
     format!("index-{kind}-{:016x}.json", print.finish())
 }
 
-/// Reads an entry (CACHE-1).
+/// Reads an entry (INDEX-CACHE-1).
 pub(crate) fn read<T: DeserializeOwned>(key: &str) -> Option<T> {
     let bytes = std::fs::read(dir()?.join("data").join(key)).ok()?;
     let entry: Entry<T> = serde_json::from_slice(&bytes).ok()?;
@@ -50,7 +51,7 @@ pub(crate) fn read<T: DeserializeOwned>(key: &str) -> Option<T> {
 pub(crate) fn write<T: Serialize>(key: &str, content: &T) {
     let Some(dir) = dir().map(|d| d.join("data")) else { return };
     let Ok(bytes) = serde_json::to_vec(&Entry { version: VERSION, content }) else { return };
-    if std::fs::create_dir_all(&dir).is_ok() {
+    if !output::is_planned() && output::create_dir_all(&dir).is_ok() {
         let _ = replace(&dir.join(key), &bytes);
     }
 }
@@ -84,12 +85,12 @@ pub(crate) fn looked<T: Serialize + DeserializeOwned + Clone + Send + Sync>(
     found
 }
 
-/// Puts bytes under a name, all or nothing (CACHE-2).
+/// Puts bytes under a name, all or nothing (INDEX-CACHE-2).
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension(format!("{}.part", std::process::id()));
-    let done = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    let done = output::write(&beside, bytes).and_then(|()| output::rename(&beside, path));
     if done.is_err() {
-        let _ = std::fs::remove_file(&beside);
+        let _ = output::remove_file(&beside);
     }
     done
 }

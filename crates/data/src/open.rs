@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::arrays::{CACHE_CONTENTS, open_cached, open_npy, open_safetensors};
 use crate::arrow_file::ArrowSource;
 use crate::error::{DataError, Result};
-use crate::files::{list_names, local_path};
+use crate::files::{FileAccess, expand, is_url, list_names, local_path};
 use crate::jsonl::JsonlSource;
 use crate::parquet::{ParquetOptions, ParquetSource};
 use crate::source::Source;
@@ -65,7 +65,7 @@ impl Format {
     /// # Errors
     /// When no file has an ending that GT knows, or a folder cannot be listed.
     pub fn of(patterns: &[String]) -> Result<Format> {
-        let first = patterns.first().ok_or_else(|| DataError::Argument("no files are given".into()))?;
+        let first = patterns.first().ok_or_else(|| DataError::Argument("no files were given".into()))?;
         let first = &*local_path(first)?;
         // The query of a URL is no part of the name.
         let named = first.split_once("://").map_or(first, |_| first.split('?').next().unwrap_or_default());
@@ -76,6 +76,11 @@ impl Format {
             return Ok(format);
         }
         let mut names = list_names(first)?;
+        // What a pattern means, and that there is a file at all.
+        if names.is_empty() && !is_url(first) && !Path::new(first).is_dir() {
+            let found = expand(&patterns[..1], &[], &FileAccess::everything())?;
+            names = found.iter().map(ToString::to_string).collect();
+        }
         if names.iter().any(|name| name == CACHE_CONTENTS) {
             return Ok(Format::Cached);
         }
@@ -86,8 +91,8 @@ impl Format {
             let known: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
             let is_packed = |name: &String| [".gz", ".tgz", ".bz2", ".xz"].iter().any(|e| name.ends_with(e));
             let why = match names.iter().chain([&first.to_owned()]).any(is_packed) {
-                true => "GT reads no compressed text or tar files; unpack them first".to_owned(),
-                false => format!("no file ends in one of {}", known.join(", ")),
+                true => "GT does not read compressed text or tar files; decompress them first".to_owned(),
+                false => format!("no file has one of the extensions {}", known.join(", ")),
             };
             DataError::Unsupported { path: first.to_owned(), why }
         })
@@ -104,14 +109,14 @@ impl Format {
 /// # Errors
 /// When no file has an ending that GT knows, or the files cannot be opened.
 pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<Arc<dyn Source>> {
-    let (columns, skip) = (options.columns.as_deref(), options.skip_errors);
+    let (columns, skip, access) = (options.columns.as_deref(), options.skip_errors, &FileAccess::everything());
     Ok(match Format::of(patterns)? {
-        Format::Parquet => Arc::new(ParquetSource::open(patterns, options)?),
-        Format::Arrow => Arc::new(ArrowSource::open(patterns, options)?),
-        Format::Jsonl => Arc::new(JsonlSource::open(patterns, options)?),
-        Format::Npy => Arc::new(open_npy(&[("data".to_owned(), patterns.to_vec())], skip)?),
-        Format::Safetensors => Arc::new(open_safetensors(patterns, columns, skip)?),
-        Format::Tar => Arc::new(TarSource::open(patterns, columns, skip)?),
-        Format::Cached => Arc::new(open_cached(&patterns[0], columns)?),
+        Format::Parquet => Arc::new(ParquetSource::open(access, patterns, options)?),
+        Format::Arrow => Arc::new(ArrowSource::open(access, patterns, options)?),
+        Format::Jsonl => Arc::new(JsonlSource::open(access, patterns, options)?),
+        Format::Npy => Arc::new(open_npy(access, &[("data".to_owned(), patterns.to_vec())], skip)?),
+        Format::Safetensors => Arc::new(open_safetensors(access, patterns, columns, skip)?),
+        Format::Tar => Arc::new(TarSource::open(access, patterns, columns, skip)?),
+        Format::Cached => Arc::new(open_cached(access, &patterns[0], columns)?),
     })
 }

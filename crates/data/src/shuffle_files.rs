@@ -103,7 +103,7 @@ impl Held<'_> {
         let lost: Vec<String> = lost.into_iter().filter(|name| schema.index_of(name).is_err()).collect();
         if !lost.is_empty() {
             return Err(DataError::Argument(format!(
-                "the new files could not have these columns: {}; name those to be kept (--columns)",
+                "these columns cannot be written to the new files: {}; name the columns to keep with --columns",
                 lost.join(", ")
             )));
         }
@@ -128,7 +128,7 @@ impl Held<'_> {
                 None => rows,
                 Some(schema) => rows.fitted(schema).map_err(|why| {
                     let path = self.source.file(self.source.blocks()[block as usize].file);
-                    DataError::Schema { path, why: format!("{why}; name the columns to be kept (--columns)") }
+                    DataError::Schema { path, why: format!("{why}; name the columns to keep with --columns") }
                 })?,
             };
             vacant.insert(rows);

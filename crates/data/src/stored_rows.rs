@@ -36,7 +36,7 @@ impl StoredRows {
         });
         let columns = columns.collect::<std::result::Result<Vec<_>, ArrowError>>();
         let rows = columns.and_then(|columns| RecordBatch::try_new(Arc::new(schema), columns));
-        rows.map(StoredRows).map_err(|e| DataError::Internal(format!("columns do not fit together: {e}")))
+        rows.map(StoredRows).map_err(|e| DataError::Internal(format!("the columns do not match: {e}")))
     }
 
     /// The columns.
@@ -52,15 +52,15 @@ impl StoredRows {
             let column = self.0.column_by_name(name).ok_or_else(|| format!("there is no column {name:?}"))?;
             if column.data_type() != wanted.data_type() {
                 let (found, wanted) = (column.data_type(), wanted.data_type());
-                return Err(format!("column {name:?} is {found}, and {wanted} in the files before"));
+                return Err(format!("column {name:?} is {found}, but {wanted} in earlier files"));
             }
             if !wanted.is_nullable() && column.null_count() > 0 {
-                return Err(format!("column {name:?} holds nulls, which it may not in the files before"));
+                return Err(format!("column {name:?} holds nulls, but is declared without nulls in earlier files"));
             }
             columns.push(column.clone());
         }
         if let Some(more) = self.0.schema().fields().iter().find(|f| schema.index_of(f.name()).is_err()) {
-            return Err(format!("column {:?} is not in the files before", more.name()));
+            return Err(format!("column {:?} is not in earlier files", more.name()));
         }
         RecordBatch::try_new(schema.clone(), columns).map(StoredRows).map_err(|e| e.to_string())
     }
@@ -71,7 +71,7 @@ pub(crate) fn picked_rows(schema: &SchemaRef, blocks: &[&StoredRows], rows: &[(u
     let column = |n: usize| interleave(&blocks.iter().map(|b| b.0.column(n).as_ref()).collect::<Vec<_>>(), rows);
     let columns = (0..schema.fields().len()).map(column).collect::<std::result::Result<Vec<_>, ArrowError>>();
     columns.and_then(|columns| RecordBatch::try_new(schema.clone(), columns)).map_err(|e| {
-        DataError::Argument(format!("the rows of a row group do not fit together: {e}; fewer of them may do"))
+        DataError::Argument(format!("the rows of a row group cannot be joined: {e}; try smaller row groups"))
     })
 }
 

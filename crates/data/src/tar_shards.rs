@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{self, Location, SourceFiles, Stamp};
+use crate::files::{self, FileAccess, Location, SourceFiles, Stamp};
 use crate::index_cache;
 use crate::parquet::named_once;
 use crate::source::{BlockInfo, LoadTimes, Source};
@@ -87,11 +87,12 @@ fn walk(path: &Location) -> Result<(Stamp, Vec<Sample>)> {
         if number(&header[148..156]) != Some(sum) {
             return Err(DataError::corrupt(path, format!("there is no tar header at byte {at}")));
         }
-        let len_bytes = number(&header[124..136]).ok_or_else(|| DataError::corrupt(path, "a member has no length"))?;
+        let len_bytes =
+            number(&header[124..136]).ok_or_else(|| DataError::corrupt(path, "a tar member has no length"))?;
         let content = at + RECORD;
         let next = len_bytes.checked_next_multiple_of(RECORD).and_then(|n| n.checked_add(content));
         let Some(next) = next.filter(|_| content.checked_add(len_bytes).is_some_and(|end| end <= whole)) else {
-            return Err(DataError::corrupt(path, format!("the member at byte {at} does not end inside the file")));
+            return Err(DataError::corrupt(path, format!("the tar member at byte {at} ends outside the file")));
         };
         let mut read_name = || reader.read_at(content, len_bytes.min(MAX_NAME_BYTES));
         match header[156] {
@@ -120,7 +121,7 @@ fn walk(path: &Location) -> Result<(Stamp, Vec<Sample>)> {
     // Some writers leave out the zeros at the end; none ends inside a record.
     match ended || at == whole {
         true => Ok((stamp, samples)),
-        false => Err(DataError::corrupt(path, format!("it ends inside a member, at byte {whole}"))),
+        false => Err(DataError::corrupt(path, format!("the file ends inside a tar member, at byte {whole}"))),
     }
 }
 
@@ -135,9 +136,14 @@ impl TarSource {
     ///
     /// # Errors
     /// When a shard cannot be read or is no tar file, unless such are to be left out.
-    pub fn open(patterns: &[String], columns: Option<&[String]>, skip_errors: bool) -> Result<TarSource> {
+    pub fn open(
+        access: &FileAccess,
+        patterns: &[String],
+        columns: Option<&[String]>,
+        skip_errors: bool,
+    ) -> Result<TarSource> {
         named_once(columns.unwrap_or_default())?;
-        let paths = files::expand(patterns, &[".tar"])?;
+        let paths = files::expand(patterns, &[".tar"], access)?;
         let walked = index_cache::looked("tar", &paths, true, walk);
         let mut files = SourceFiles::default();
         let (mut blocks, mut places, mut next) = (Vec::new(), Vec::<(Vec<Sample>, u64)>::new(), 0);
@@ -185,7 +191,7 @@ impl TarSource {
         for name in names {
             if name != "__key__" && !endings.contains(&name) {
                 return Err(DataError::Argument(format!(
-                    "no member ends in {name:?}; there are {}",
+                    "no member has the extension {name:?}; the extensions are {}",
                     endings.join(", ")
                 )));
             }
@@ -233,7 +239,7 @@ impl Source for TarSource {
                 if field.kind == Kind::Fixed {
                     let text = String::from_utf8_lossy(&values[start..]).trim().to_owned();
                     let number: i64 = text.parse().map_err(|_| {
-                        let why = format!("{}.{} is {text:?}, which is no whole number", sample.key, field.name);
+                        let why = format!("{}.{} is {text:?}, which is not a whole number", sample.key, field.name);
                         DataError::corrupt(path, why)
                     })?;
                     values.truncate(start);

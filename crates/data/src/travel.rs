@@ -41,6 +41,6 @@ pub(crate) mod dtype_name {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<DType, D::Error> {
         let name = String::deserialize(d)?;
-        DType::from_name(&name).ok_or_else(|| D::Error::custom(format!("no dtype is called {name}")))
+        DType::from_name(&name).ok_or_else(|| D::Error::custom(format!("{name} is not a dtype")))
     }
 }

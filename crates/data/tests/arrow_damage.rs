@@ -59,7 +59,8 @@ fn forms() -> Vec<Vec<u8>> {
 
 /// Opens a file and runs over everything.
 fn read(path: &Path) -> Result<u64> {
-    let source: Arc<dyn Source> = Arc::new(ArrowSource::open(&[path.display().to_string()], &uncached())?);
+    let source: Arc<dyn Source> =
+        Arc::new(ArrowSource::open(&FileAccess::everything(), &[path.display().to_string()], &uncached())?);
     let mut samples = 0;
     let mut run = Run::start(source.clone(), RunSpec { threads: 0, ..spec(&source, Shuffle::Full, 16) })?;
     while let Some((batch, _)) = run.next(&|| false)? {

@@ -61,7 +61,7 @@ fn table(dir: &Path) -> EventTable {
 }
 
 fn open(dir: &Path, files: &str) -> Result<EventSource> {
-    EventSource::open(&[dir.join(files).display().to_string()], &table(dir), &uncached())
+    EventSource::open(&FileAccess::everything(), &[dir.join(files).display().to_string()], &table(dir), &uncached())
 }
 
 proptest! {
@@ -136,7 +136,7 @@ fn a_pattern_that_fits_no_file_is_an_error() {
     let mut table = table(dir.path());
     table.file = Some(("batch_id".into(), "other_{}.parquet".into()));
     let patterns = [dir.path().join("batch_1.parquet").display().to_string()];
-    let wrong = EventSource::open(&patterns, &table, &uncached()).unwrap_err().to_string();
+    let wrong = EventSource::open(&FileAccess::everything(), &patterns, &table, &uncached()).unwrap_err().to_string();
     assert!(wrong.contains("file_pattern"), "{wrong}");
 }
 
@@ -149,7 +149,7 @@ fn events_of_a_file_that_is_not_there_are_not_dropped_in_silence() {
     assert!(matches!(&wrong, DataError::Missing { path } if path.ends_with("batch_2.parquet")), "{wrong}");
     let skipping = ParquetOptions { skip_errors: true, ..uncached() };
     let patterns = [dir.path().join("batch_*.parquet").display().to_string()];
-    let source = EventSource::open(&patterns, &table(dir.path()), &skipping).unwrap();
+    let source = EventSource::open(&FileAccess::everything(), &patterns, &table(dir.path()), &skipping).unwrap();
     assert_eq!(source.blocks().iter().map(|b| b.samples).sum::<u32>(), 4);
     assert!(matches!(source.left_out(), [(name, _)] if name.ends_with("batch_2.parquet")), "{:?}", source.left_out());
 }
@@ -162,14 +162,20 @@ fn a_file_shorter_than_its_events_can_be_left_out() {
     let path = dir.path().join("batch_1.parquet");
     write(&path, &fields, vec![Buffer::from_vec(vec![0i64; 5]), Buffer::from_vec(vec![0u8; 5])], 5, 4);
     let skipping = ParquetOptions { skip_errors: true, ..uncached() };
-    let opened =
-        |files: &str| EventSource::open(&[dir.path().join(files).display().to_string()], &table(dir.path()), &skipping);
+    let opened = |files: &str| {
+        EventSource::open(
+            &FileAccess::everything(),
+            &[dir.path().join(files).display().to_string()],
+            &table(dir.path()),
+            &skipping,
+        )
+    };
     let source: Arc<dyn Source> = Arc::new(opened("batch_*.parquet").unwrap());
     assert_eq!(ids(&source, &spec(&source, Shuffle::Off, 8))[0].0, [2]);
     let [(name, why)] = source.left_out() else { panic!("{:?}", source.left_out()) };
     assert!(name.ends_with("batch_1.parquet") && why.contains("event 1"), "{name}: {why}");
     let none = opened("batch_1.parquet").unwrap_err().to_string();
-    assert!(none.contains("no file is left") && none.contains("batch_1.parquet"), "{none}");
+    assert!(none.contains("no file could be read") && none.contains("batch_1.parquet"), "{none}");
 }
 
 #[test]
@@ -178,6 +184,6 @@ fn a_column_of_the_table_that_the_files_have_too_is_refused() {
     data_set(dir.path(), &[vec![3]], 4, false);
     let table = EventTable { columns: vec!["v".into()], ..table(dir.path()) };
     let patterns = [dir.path().join("batch_1.parquet").display().to_string()];
-    let wrong = EventSource::open(&patterns, &table, &uncached()).unwrap_err();
+    let wrong = EventSource::open(&FileAccess::everything(), &patterns, &table, &uncached()).unwrap_err();
     assert!(matches!(&wrong, DataError::Argument(why) if why.contains("\"v\"")), "{wrong}");
 }

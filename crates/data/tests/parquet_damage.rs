@@ -8,7 +8,7 @@ use support::{spec, uncached, write};
 /// Opens and runs over everything; whatever happens must be a batch or an error about this file.
 fn try_it(dir: &std::path::Path) {
     let pattern = dir.join("*.parquet").display().to_string();
-    let outcome = ParquetSource::open(&[pattern], &uncached()).and_then(|source| {
+    let outcome = ParquetSource::open(&FileAccess::everything(), &[pattern], &uncached()).and_then(|source| {
         let source: std::sync::Arc<dyn Source> = std::sync::Arc::new(source);
         let mut spec = spec(&source, Shuffle::Full, 4);
         spec.threads = 1;
@@ -53,7 +53,7 @@ fn a_file_cut_anywhere_is_an_error_that_names_it() {
     for cut in (0..whole.len()).step_by(whole.len() / 60) {
         std::fs::write(&path, &whole[..cut]).unwrap();
         let pattern = path.display().to_string();
-        let wrong = ParquetSource::open(&[pattern], &uncached()).unwrap_err().to_string();
+        let wrong = ParquetSource::open(&FileAccess::everything(), &[pattern], &uncached()).unwrap_err().to_string();
         assert!(wrong.contains("part_0.parquet"), "{wrong}");
     }
 }

@@ -46,7 +46,7 @@ fn events(dir: &Path, files: usize, per_file: usize, rows_per_group: usize) -> A
         file: Some(("file".into(), path("hits_{}.parquet"))),
         columns: vec!["length".into()],
     };
-    Arc::new(EventSource::open(&[path("hits_*.parquet")], &table, &uncached()).unwrap())
+    Arc::new(EventSource::open(&FileAccess::everything(), &[path("hits_*.parquet")], &table, &uncached()).unwrap())
 }
 
 fn batches(source: &Arc<dyn Source>, spec: &RunSpec) -> (Vec<(Batch, Position)>, Stats) {
@@ -176,7 +176,7 @@ fn batches_whose_rows_are_not_known_before_are_not_made_in_parts() {
     assert_eq!(changed(&|spec| spec.order.shuffle = Shuffle::Full), 1);
     let part = RowPart { number: 1, of: 2 };
     let refused = Run::start(lists.clone(), RunSpec { part, ..of_lists }).unwrap_err().to_string();
-    assert!(refused.contains("part 1 of 2"), "{refused}");
+    assert!(refused.contains("among 2 workers"), "{refused}");
     for part in [RowPart { number: 2, of: 2 }, RowPart { number: 0, of: 0 }] {
         assert!(Run::start(lists.clone(), RunSpec { part, ..one_each.clone() }).is_err());
     }

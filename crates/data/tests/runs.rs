@@ -195,3 +195,41 @@ fn dropping_a_run_in_the_middle_ends_its_threads() {
     // A thread that still ran would hold the source.
     assert_eq!(std::sync::Arc::strong_count(&source), 1);
 }
+
+#[test]
+fn a_described_position_behind_the_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[30], 10);
+    let source = open_dir(dir.path());
+    for shuffle in [Shuffle::Off, Shuffle::Full, Shuffle::Pool { blocks: 2, lanes: 2 }] {
+        // The second made a worker ask for 2^43 places, and abort.
+        for position in [31, u64::MAX - (1 << 43) + 1, u64::MAX] {
+            let start = Position { position, batch: 0 };
+            let wrong = Run::start(source.clone(), RunSpec { start, ..spec(&source, shuffle, 4) }).unwrap_err();
+            assert!(matches!(&wrong, DataError::Argument(why) if why.contains("30 samples")), "{wrong}");
+        }
+        let end = Position { position: 30, batch: u32::MAX };
+        let mut run = Run::start(source.clone(), RunSpec { start: end, ..spec(&source, shuffle, 4) }).unwrap();
+        assert!(run.next(&|| false).unwrap().is_none());
+    }
+}
+
+#[test]
+fn described_numbers_of_any_size_do_not_overflow() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[30], 10);
+    let source = open_dir(dir.path());
+    let all: Vec<i64> = (0..30).collect();
+    for huge in [usize::MAX, usize::MAX / 2, usize::MAX - 7, 1 << 62] {
+        for bucket in [false, true] {
+            let cut = Cut { batch_size: huge, drop_last: false, max_tokens: bucket.then_some(huge), bucket };
+            let shuffle = Shuffle::Pool { blocks: huge, lanes: huge };
+            let mut spec = RunSpec { cut, prefetch: huge, ..spec(&source, shuffle, 1) };
+            spec.memory_budget = u64::MAX;
+            spec.batch.outputs[1].max_len = Some(huge);
+            let mut seen: Vec<i64> = ids(&source, &spec).into_iter().flat_map(|(ids, _)| ids).collect();
+            seen.sort();
+            assert_eq!(seen, all, "{huge}");
+        }
+    }
+}

@@ -52,13 +52,13 @@ fn json_is_read_where_it_has_an_object_a_line() {
     let source = opened(dir.path(), "a.json", b"{\"x\": 1.0}\n{\"x\": 2.0}\n").unwrap();
     assert_eq!(floats(&*source, 0), [1.0, 2.0]);
     let wrong = opened(dir.path(), "b.json", b"[\n  {\"x\": 1}\n]\n").map(|_| ()).unwrap_err().to_string();
-    assert!(wrong.contains("b.json") && wrong.contains("an object on each line"), "{wrong}");
+    assert!(wrong.contains("b.json") && wrong.contains("one JSON object per line"), "{wrong}");
     // Beside files of lines it only says something about them.
     std::fs::write(dir.path().join("c.jsonl"), b"{\"x\": 3.0}\n").unwrap();
     let source = open(&[dir.path().display().to_string()], &uncached()).unwrap();
     assert_eq!(floats(&*source, 0), [3.0]);
     let wrong = opened(dir.path(), "d.jsonl.gz", b"").map(|_| ()).unwrap_err().to_string();
-    assert!(wrong.contains("unpack"), "{wrong}");
+    assert!(wrong.contains("decompress"), "{wrong}");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_shuffle_keeps_nulls_and_says_what_it_cannot_keep() {
     let source = opened(dir.path(), "a.jsonl", content).unwrap();
     let how = ShuffleFiles { rows_per_file: 9, rows_per_group: 9, seed: 0, memory_budget: 1 << 20 };
     let refused = shuffle_files(&source, &dir.path().join("out"), &how, &|| false).unwrap_err().to_string();
-    assert!(refused.contains("columns: o;") && refused.contains("--columns"), "{refused}");
+    assert!(refused.contains("written to the new files: o;") && refused.contains("--columns"), "{refused}");
     let named = ParquetOptions { columns: Some(vec!["n".into(), "t".into()]), ..uncached() };
     let source = open(&[dir.path().join("a.jsonl").display().to_string()], &named).unwrap();
     assert_eq!(shuffle_files(&source, &dir.path().join("out"), &how, &|| false), Ok(1));
@@ -89,7 +89,7 @@ fn where_no_file_is_left_each_is_named_with_its_reason() {
         }
         let skipping = ParquetOptions { skip_errors: true, ..uncached() };
         let wrong = open(&[below.display().to_string()], &skipping).map(|_| ()).unwrap_err().to_string();
-        for name in ["no file is left", &format!("one.{ending}"), &format!("two.{ending}"), "corrupt"] {
+        for name in ["no file could be read", &format!("one.{ending}"), &format!("two.{ending}"), "corrupt"] {
             assert!(wrong.contains(name), "{wrong}");
         }
     }

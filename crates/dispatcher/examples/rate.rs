@@ -50,8 +50,9 @@ fn join(dispatcher: &Dispatcher, index: u32) -> Result<Connection, NetError> {
         engine: "null".to_string(),
         threads: 1,
         memory_limit: 0,
+        seal: Box::default(),
     };
-    worker.send(&encode(&FromWorker::Join { token: b"", info, secret: Box::default(), sessions: Vec::new() }))?;
+    worker.send(&encode(&FromWorker::Join { proof: b"", info, secret: Box::default(), sessions: Vec::new() }))?;
     Ok(worker)
 }
 
@@ -59,7 +60,7 @@ fn enter(dispatcher: &Dispatcher) -> Result<Connection, NetError> {
     let (client, _) = pair(Box::new(Deaf), dispatcher.receiver());
     let name = "rate".to_string();
     client.send(&encode(&ToServer::Hello {
-        token: b"",
+        proof: b"",
         name,
         variables: Vec::new(),
         workers: 0,

@@ -3,7 +3,9 @@
 //!
 //! ACK-1: an ack goes out at once when a quarter of the credits has come back, when [`MESSAGES`] messages or
 //!        [`MESSAGE_BYTES`] of them can be forgotten, and when the session has become idle.
-//! ACK-2: acks that only say "idle" keep a distance from the last one; the last of them always comes (`leases.rs`).
+//! ACK-2: a session that runs without a pause has an ack every [`PROGRESS`] if there is something new: its client goes by it when it
+//!        decides how far to run ahead.
+//! ACK-3: acks that only say "idle" keep a distance from the last one; the last of them always comes (`leases.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,9 @@ use crate::config::DispatcherConfig;
 const MESSAGES: u64 = 256;
 /// Bytes of such messages: a quarter of what a client keeps to send again.
 const MESSAGE_BYTES: u64 = 4 << 20;
+
+/// How long a client may be left without news of what has been executed.
+const PROGRESS: Duration = Duration::from_millis(50);
 
 /// Whether an ack goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +63,11 @@ impl Acks {
         {
             return Due::Now;
         }
-        if !backlog.is_idle() || (executed == self.executed && received == self.received) {
+        if !backlog.is_idle() {
+            let is_late = executed > self.executed && self.at.is_none_or(|last| now() >= last + PROGRESS);
+            return if is_late { Due::Now } else { Due::No };
+        }
+        if executed == self.executed && received == self.received {
             return Due::No;
         }
         let Some(last) = self.at else { return Due::Now };

@@ -1,10 +1,15 @@
 //! What clients say.
+//!
+//! SESSIONS-1: a session takes a place from its first message on, or while its client is connected: one that was opened and left has none.
+//! SESSIONS-2: of the others, those that have run nothing are rationed by origin (PLACES-1): whoever opens many leaves places for others.
+
+use std::time::Duration;
 
 use gt_net::protocol::{FromServer, Pin, Refusal, Resume, ToServer, ToWorker, WorkerInfo, decode};
-use gt_net::{Connection, NetError, Secret};
+use gt_net::{Connection, NetError, Secret, may_take_another};
 
 use crate::acks::Acks;
-use crate::admission::reason_of;
+use crate::admission::{AsClient, Pass, reason_of};
 use crate::backlog::Backlog;
 use crate::core::{Core, Role};
 use crate::session::{Link, Pinned, Session, send};
@@ -14,6 +19,8 @@ use crate::turnstile::ConnectionId;
 const MAX_NAME_CHARS: usize = 128;
 /// How many sessions may belong to one: those of its client on other workers.
 const MAX_PINNED: usize = 256;
+/// How many more than there are workers.
+const MAX_PINNED_NOWHERE: usize = 8;
 
 /// What a client asks for when it opens a session.
 pub(crate) struct Wish {
@@ -24,16 +31,23 @@ pub(crate) struct Wish {
 }
 
 impl Core {
-    pub(crate) fn hello(&mut self, id: ConnectionId, connection: &Connection, wish: Wish, resume: Option<Resume>) {
+    pub(crate) fn hello(
+        &mut self,
+        pass: Pass<AsClient>,
+        id: ConnectionId,
+        connection: &Connection,
+        wish: Wish,
+        resume: Option<Resume>,
+    ) {
         let entered = match resume {
             Some(resume) => self.resume(id, connection, &resume).map(|()| (resume.session, Some(resume.losses))),
             None => self.open_session(id, connection, wish).map(|session| (session, None)),
         };
         match entered {
             Ok((session, resumed)) => {
-                self.admit_client(connection);
+                self.widen_for_client(connection);
                 self.set_role(id, Role::Client(session));
-                self.welcome(session, resumed);
+                self.welcome(session, resumed, pass.own_proof(connection));
             }
             Err(why) => self.refuse_client(id, connection, why),
         }
@@ -42,10 +56,10 @@ impl Core {
     fn open_session(&mut self, id: ConnectionId, connection: &Connection, wish: Wish) -> Result<u64, Refusal> {
         let Wish { name, variables, workers: wanted_workers, pin } = wish;
         let pinned = pin.map(|pin| self.check_pin(&pin)).transpose()?;
+        let origin = connection.peer().origin();
         // Those that belong to others count with them.
-        if pinned.is_none() && self.sessions.values().filter(|s| s.pinned.is_none()).count() >= self.config.max_sessions
-        {
-            return Err(Refusal::Sessions { most: self.config.max_sessions as u64 });
+        if pinned.is_none() {
+            self.make_place(&origin)?;
         }
         let secret = Secret::random().map_err(|e| Refusal::Malformed { reason: e.to_string() })?;
         let session = self.next_session;
@@ -57,6 +71,8 @@ impl Core {
             Session {
                 secret,
                 name,
+                origin,
+                same_user: self.is_same_user(connection),
                 variables,
                 wanted_workers,
                 since: self.clock.now(),
@@ -80,6 +96,32 @@ impl Core {
         Ok(session)
     }
 
+    /// Sees that there is a place for another session (SESSIONS-1, SESSIONS-2).
+    fn make_place(&mut self, origin: &str) -> Result<(), Refusal> {
+        let most = self.config.max_sessions;
+        let (mut left, mut taken, mut held) = (Vec::new(), 0, 0);
+        for (id, session) in self.sessions.iter().filter(|(_, session)| session.pinned.is_none()) {
+            match (session.is_unused(), session.link.is_up()) {
+                (true, false) => left.push(*id),
+                (is_unused, _) => {
+                    taken += 1;
+                    held += usize::from(is_unused && session.origin == origin);
+                }
+            }
+        }
+        if taken >= most {
+            return Err(Refusal::Sessions { most: most as u64 });
+        }
+        if !may_take_another(held, taken, most) {
+            return Err(Refusal::Unused { most: held as u64 });
+        }
+        let too_many = (taken + left.len() + 1).saturating_sub(most);
+        for id in left.into_iter().take(too_many) {
+            self.close_session(id, "its client disconnected without using it, and a new session needs the place");
+        }
+        Ok(())
+    }
+
     /// Whose session a new one belongs to, and where it will live. One that was there before has been given up.
     fn check_pin(&mut self, pin: &Pin) -> Result<Pinned, Refusal> {
         let home = self.sessions.get(&pin.home).filter(|home| home.secret.matches(&pin.secret));
@@ -88,10 +130,12 @@ impl Core {
         }
         let pinned = Pinned { to: pin.worker, home: pin.home };
         if let Some(old) = self.sessions.iter().find(|(_, s)| s.pinned == Some(pinned)).map(|(id, _)| *id) {
-            self.close_session(old, "another one took its place");
+            self.close_session(old, "replaced by a new session");
         }
-        match self.pinned_of(pin.home).len() >= MAX_PINNED {
-            true => Err(Refusal::Sessions { most: MAX_PINNED as u64 }),
+        // A worker may be away; sessions on workers that never were are of no use.
+        let most = MAX_PINNED.min(self.workers.len() + MAX_PINNED_NOWHERE);
+        match self.pinned_of(pin.home).len() >= most {
+            true => Err(Refusal::Sessions { most: most as u64 }),
             false => Ok(pinned),
         }
     }
@@ -114,11 +158,14 @@ impl Core {
         Ok(())
     }
 
-    fn welcome(&mut self, id: u64, resumed: Option<u64>) {
+    fn welcome(&mut self, id: u64, resumed: Option<u64>, proof: Box<[u8]>) {
         let Some(session) = self.sessions.get(&id) else { return };
+        let lease = session.link.connection().map_or(Duration::ZERO, |connection| self.client_lease(connection));
         session.tell(&FromServer::Welcome {
             session: id,
             secret: session.secret.as_bytes().into(),
+            proof,
+            lease_ms: lease.as_millis() as u64,
             workers: self.workers_for(session),
             home: session.home,
             received: session.backlog.received(),
@@ -167,9 +214,9 @@ impl Core {
                     self.refuse_session(session, why);
                 }
             }
-            Ok(ToServer::Goodbye {}) => self.close_session(session, "it said goodbye"),
+            Ok(ToServer::Goodbye {}) => self.close_session(session, "the client disconnected"),
             Ok(ToServer::Hello { .. } | ToServer::Observe { .. }) => {
-                let reason = "Hello and Observe come first and once".to_string();
+                let reason = "only the first message can be Hello or Observe".to_string();
                 self.refuse_session(session, Refusal::Malformed { reason });
             }
             Err(error) => self.refuse_session(session, Refusal::Malformed { reason: reason_of(error) }),
@@ -198,8 +245,14 @@ impl Core {
             self.let_go(connection_id, &connection);
         }
         for pinned in self.pinned_of(id) {
-            self.close_session(pinned, "the session it belonged to is closed");
+            self.close_session(pinned, "its parent session was closed");
         }
+    }
+
+    /// How long a session is kept whose client had this connection.
+    fn client_lease(&self, connection: &Connection) -> Duration {
+        let leases = self.config.leases;
+        if connection.is_same_host() { leases.same_host } else { leases.client }
     }
 
     pub(crate) fn client_gone(
@@ -209,8 +262,7 @@ impl Core {
         connection: &Connection,
         why: &NetError,
     ) {
-        let leases = self.config.leases;
-        let lease = if connection.is_same_host() { leases.same_host } else { leases.client };
+        let lease = self.client_lease(connection);
         let Some(session) = self.sessions.get_mut(&id).filter(|s| s.link.is_by(connection_id)) else { return };
         if lease.is_zero() {
             self.close_session(id, &why.to_string());
@@ -218,7 +270,7 @@ impl Core {
         }
         let until = self.clock.now() + lease;
         session.link = Link::Away { until, why: why.to_string() };
-        self.config.log.line(format_args!("session {id}: away: {why}"));
+        self.config.log.line(format_args!("session {id}: disconnected: {why}"));
         self.look_again(until);
     }
 }

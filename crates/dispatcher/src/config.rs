@@ -49,11 +49,16 @@ impl fmt::Debug for Log {
 /// What a dispatcher allows; the defaults are those of `gt server`.
 #[derive(Clone, Debug)]
 pub struct DispatcherConfig {
-    /// What peers beyond loopback must show; without one they are turned away.
+    /// What clients and observers must show to know, wherever they come from. Without it, the server is for processes of its user.
     pub token: Option<Secret>,
-    /// The user whose Unix sockets are trusted.
+    /// What workers must show to know, wherever they come from. Without it, they must be processes of this user and come by a Unix socket.
+    pub worker_token: Option<Secret>,
+    /// What workers show that the server has started itself.
+    pub own_workers: Option<Secret>,
+    /// The user whose processes are trusted where no token is asked for.
     pub user_id: u32,
-    /// How many sessions there may be.
+    /// How many sessions there may be. Those that belong to another one, and those that have run nothing and whose client is gone, do
+    /// not count.
     pub max_sessions: usize,
     /// How many connections may be open that have not said yet who they are.
     pub max_guests: usize,
@@ -84,7 +89,9 @@ impl Default for DispatcherConfig {
     fn default() -> Self {
         DispatcherConfig {
             token: None,
-            user_id: rustix::process::geteuid().as_raw(),
+            worker_token: None,
+            own_workers: None,
+            user_id: gt_net::own_user(),
             max_sessions: 1024,
             max_guests: 1024,
             first_message_timeout: Duration::from_secs(5),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gt_net::protocol::{FromServer, Refusal, ToWorker};
-use gt_net::{Connection, NetError};
+use gt_net::{Connection, NetError, Secret, may_take_another};
 
 use crate::clock::Clock;
 use crate::config::DispatcherConfig;
@@ -35,6 +35,9 @@ pub(crate) enum Role {
     Leaving,
 }
 
+/// What every session may have sent and not yet executed, however little it may hold.
+const LEAST_CREDITS_BYTES: u64 = 16 << 20;
+
 pub(crate) struct Core {
     pub(crate) config: DispatcherConfig,
     pub(crate) clock: Arc<dyn Clock>,
@@ -45,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) next_session: u64,
     pub(crate) workers: BTreeMap<u32, Worker>,
+    /// Seals the descriptions of workers (SEAL-1).
+    pub(crate) seal_key: Secret,
     /// Counts the changes of the group of workers.
     pub(crate) generation: u64,
     pub(crate) ending: bool,
@@ -52,7 +57,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(config: DispatcherConfig, clock: Arc<dyn Clock>) -> Result<Core, NetError> {
+    pub(crate) fn new(mut config: DispatcherConfig, clock: Arc<dyn Clock>) -> Result<Core, NetError> {
+        if config.max_session_memory > 0 {
+            // What waits here is the session's as well.
+            config.credits_bytes = config.credits_bytes.min(config.max_session_memory.max(LEAST_CREDITS_BYTES));
+        }
         Ok(Core {
             config,
             started: clock.now(),
@@ -63,6 +72,7 @@ impl Core {
             sessions: BTreeMap::new(),
             next_session: 1,
             workers: BTreeMap::new(),
+            seal_key: Secret::random()?,
             generation: 0,
             ending: false,
             alarm: None,
@@ -79,7 +89,12 @@ impl Core {
     }
 
     pub(crate) fn opened(&mut self, id: ConnectionId, connection: &Connection) {
-        if self.guests >= self.config.max_guests {
+        // PLACES-1: nobody has shown anything yet.
+        let origin = connection.peer().origin();
+        let is_from_there =
+            |(peer, role): &&(Connection, Role)| matches!(role, Role::Guest { .. }) && peer.peer().origin() == origin;
+        let held = self.peers.values().filter(is_from_there).count();
+        if !may_take_another(held, self.guests, self.config.max_guests) {
             connection.close();
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gt_ir::Bytes;
 use gt_net::protocol::WorkerInfo;
-use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Receiver, ServerTls};
+use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Receiver, ServerTls, SessionPass};
 
 use crate::clock::{Clock, SystemClock, Timer};
 use crate::config::DispatcherConfig;
@@ -91,12 +91,12 @@ impl Dispatcher {
         self.0.turnstile.call(Core::end);
     }
 
-    /// Where the worker of an index is, for a peer that may enter with this token. Not for receivers.
+    /// Where the worker of an index is, for who comes there for a session. Not for receivers.
     ///
     /// # Errors
-    /// When it may not, or there is no such worker now.
-    pub fn find_worker(&self, peer: &Connection, token: &[u8], worker: u32) -> Result<WorkerInfo, String> {
-        self.0.turnstile.look(|core| core.find_worker(peer, token, worker))
+    /// When no such session lives there, or there is no such worker now.
+    pub fn find_worker(&self, pass: &SessionPass, worker: u32) -> Result<WorkerInfo, String> {
+        self.0.turnstile.look(|core| core.find_worker(pass, worker))
     }
 
     /// What an observer sees now. Not for receivers.

@@ -3,6 +3,8 @@
 //! FORWARD-1: a session's messages leave in order; one that cannot leave holds those behind it.
 //! FORWARD-2: while more than `worker_queue_bytes` wait on a worker's connection, its sessions take turns, one message each: a
 //!            session that sends much delays nobody but itself.
+//! FORWARD-4: messages of all sessions together take at most [`MAX_BACKLOGS_BYTES`] here. A session may always hold
+//!            [`FREE_BACKLOG_BYTES`], and more only while as much is free as it holds.
 //! FORWARD-3: a message costs one allocation here: it is kept, as it went out, until its worker has executed it.
 
 use gt_net::NetError;
@@ -17,6 +19,10 @@ use crate::worker::Worker;
 
 /// What is in front of a message for a worker, at most: a code, and three numbers.
 const MAX_ENVELOPE_BYTES: usize = 1 + 3 * 10;
+
+/// What the messages of all sessions may take (FORWARD-4).
+const MAX_BACKLOGS_BYTES: u64 = 1 << 30;
+const FREE_BACKLOG_BYTES: u64 = 1 << 20;
 
 /// What came of sending a session's next message.
 enum Sent {
@@ -36,15 +42,22 @@ impl Core {
             return Ok(()); // sent again after a reconnect, and not needed
         }
         if seq > expected {
-            let reason = format!("message {seq} came where {expected} should have");
+            let reason = format!("received message {seq}, expected {expected}");
             return Err(Refusal::Malformed { reason });
         }
         let cost = Cost::of(instrs, bytes, message.len());
         let credits = (self.config.credits_instrs, self.config.credits_bytes);
         if let Some(what) = session.backlog.overrun(cost, credits.0, credits.1) {
-            let reason = format!("it sent more than twice the {what} of its credits without waiting for acks");
+            let reason =
+                format!("the client sent more than twice its credits of {what} without waiting for acknowledgements");
             return Err(Refusal::Malformed { reason });
         }
+        if session.backlog.held_bytes() > FREE_BACKLOG_BYTES && !self.has_room_for(id, message.len() as u64) {
+            let reason =
+                "the server has no room for more messages of this session until its worker runs them".to_string();
+            return Err(Refusal::Malformed { reason });
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
         let mut head = Vec::with_capacity(message.len() + MAX_ENVELOPE_BYTES);
         ToWorker::Stream { session: id, seq, message }.put(&mut head);
         session.acks.note_received(head.len());
@@ -67,7 +80,14 @@ impl Core {
         Ok(())
     }
 
-    /// FORWARD-2: sends what waits for a worker, a message of each session in turn, while there is room.
+    /// FORWARD-4.
+    fn has_room_for(&self, id: u64, len_bytes: u64) -> bool {
+        let all: u64 = self.sessions.values().map(|session| session.backlog.held_bytes()).sum();
+        let own = self.sessions.get(&id).map_or(0, |session| session.backlog.held_bytes());
+        own.saturating_add(len_bytes) <= MAX_BACKLOGS_BYTES.saturating_sub(all)
+    }
+
+    /// Sends what waits for a worker, a message of each session in turn, while there is room (FORWARD-2).
     pub(crate) fn flush(&mut self, index: u32) {
         let Some(worker) = self.workers.get_mut(&index) else { return };
         let mut refused = Vec::new();
@@ -106,7 +126,7 @@ impl Core {
         self.look_again(self.clock.now() + HELD_INTERVAL);
     }
 
-    /// ACK-1, ACK-2.
+    /// ACK-1, ACK-2, ACK-3.
     pub(crate) fn ack_if_due(&mut self, id: u64) {
         let Some(session) = self.sessions.get(&id).filter(|s| s.link.is_up()) else { return };
         match session.acks.due(&session.backlog, &self.config, || self.clock.now()) {

@@ -35,7 +35,7 @@ impl Core {
             }
         }
         for (id, connection) in late {
-            let reason = "nothing was said for too long".to_string();
+            let reason = "no message arrived in time".to_string();
             self.refuse_client(id, &connection, Refusal::Malformed { reason });
         }
         self.look_again_if(next);
@@ -68,7 +68,7 @@ impl Core {
             }
         }
         for id in late {
-            self.close_session(id, "its client did not come back");
+            self.close_session(id, "its client did not reconnect in time");
         }
         self.look_again_if(next);
     }

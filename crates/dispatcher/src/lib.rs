@@ -12,7 +12,7 @@
 //! DISPATCH-2: a message of a session reaches its home once and in order, whatever connections drop (`backlog.rs`).
 //! DISPATCH-3: what is held for a session is bounded by its credits, and a session that overruns them ends.
 //! DISPATCH-4: what one peer says wrongly ends that peer's connection, and its session, and nothing else.
-//! DISPATCH-5: nobody who has not shown the token is heard beyond the first message (`admission.rs`).
+//! DISPATCH-5: nobody is heard beyond the first message who has not shown that it may be what it claims to be (`admission.rs`).
 //! DISPATCH-6: maps are ordered: the same events give the same messages.
 
 mod acks;
@@ -36,3 +36,4 @@ pub use clock::{Clock, SystemClock, Timer};
 pub use config::{DispatcherConfig, Leases, Log};
 pub use dispatcher::Dispatcher;
 pub use status::{ServerStatus, SessionStatus, Status, WorkerStatus};
+pub use workers::{MAX_WORKER_NAME, is_worker_name};

@@ -1,10 +1,10 @@
 //! Which worker a session lives on.
 //!
-//! PLACE-1: the home is the worker with the fewest sessions, then the least busy one, then the first.
-//! PLACE-2: a session stays where it is while its worker is there: nothing moves by itself.
-//! PLACE-3: when its worker is gone, its messages so far count as executed, whether they were or not: they are not run again, as
+//! HOME-1: the home is the worker with the fewest sessions, then the least busy one, then the first.
+//! HOME-2: a session stays where it is while its worker is there: nothing moves by itself.
+//! HOME-3: when its worker is gone, its messages so far count as executed, whether they were or not: they are not run again, as
 //!          what they used is gone. Its next message goes to the new home, which knows what to say of values it does not have.
-//! PLACE-4: a session that is pinned lives on its worker or nowhere: it waits for a worker of that index.
+//! HOME-4: a session that is pinned lives on its worker or nowhere: it waits for a worker of that index.
 
 use gt_ir::{Failure, FailureKind};
 use gt_net::protocol::{FromServer, ToWorker};
@@ -13,14 +13,14 @@ use crate::core::Core;
 use crate::session::{Loss, Session, send};
 
 impl Core {
-    /// PLACE-1, among those that can be reached.
+    /// HOME-1, among those that can be reached.
     fn least_loaded(&self) -> Option<u32> {
         let up = self.workers.iter().filter(|(_, worker)| worker.link.is_up());
         up.min_by_key(|(index, worker)| (worker.sessions.len(), worker.load.busy_permille, **index))
             .map(|(index, _)| *index)
     }
 
-    /// PLACE-4.
+    /// HOME-4.
     fn choose(&self, session: &Session) -> Option<u32> {
         match session.pinned {
             Some(pinned) => Some(pinned.to).filter(|to| self.workers.get(to).is_some_and(|worker| worker.link.is_up())),
@@ -37,7 +37,7 @@ impl Core {
         session.home_from = session.backlog.executed();
         session.in_turns = false;
         worker.sessions.insert(id);
-        self.config.log.line(format_args!("session {id}: lives on {}", worker.info.id));
+        self.config.log.line(format_args!("session {id}: placed on {}", worker.info.id));
         self.open_at(id, index);
         self.queue_held(id);
         self.flush(index);
@@ -52,11 +52,12 @@ impl Core {
             connection,
             &ToWorker::Open {
                 session: id,
-                secret: session.secret.as_bytes().into(),
+                key: session.secret.worker_key().as_bytes().into(),
                 variables: session.variables.clone(),
                 max_memory: self.config.max_session_memory,
                 from: session.home_from,
                 lost: session.lost.clone(),
+                same_user: session.same_user,
             },
         );
         // A worker that cannot be told loses its connection; it is told when it is back, or is gone.
@@ -83,11 +84,11 @@ impl Core {
         }
     }
 
-    /// A worker is gone for good, with all it held (PLACE-3).
+    /// A worker is gone for good, with all it held (HOME-3).
     pub(crate) fn lose_worker(&mut self, index: u32, reason: &str) {
         let Some(worker) = self.workers.remove(&index) else { return };
         self.generation += 1;
-        self.config.log.line(format_args!("worker {}: gone: {reason}", worker.info.id));
+        self.config.log.line(format_args!("worker {}: lost: {reason}", worker.info.id));
         for &id in &worker.sessions {
             self.forget_values(id, &worker.info.id, reason);
         }
@@ -116,9 +117,9 @@ impl Core {
         session.needed = None;
         session.lost = Some(Failure {
             worker: worker.to_string(),
-            ..Failure::new(FailureKind::WorkerLost, format!("it was on {worker}, which is gone ({reason})"))
+            ..Failure::new(FailureKind::WorkerLost, format!("it was on {worker}, which is lost ({reason})"))
         });
-        self.config.log.line(format_args!("session {id}: lost what it had on {worker}: {reason}"));
+        self.config.log.line(format_args!("session {id}: lost its values on {worker}: {reason}"));
         let loss = Loss { worker: worker.to_string(), reason: reason.to_string() };
         session.tell(&FromServer::WorkerLost { worker: loss.worker.clone(), reason: loss.reason.clone() });
         session.note_loss(loss);

@@ -56,6 +56,10 @@ pub(crate) struct Pinned {
 pub(crate) struct Session {
     pub(crate) secret: Secret,
     pub(crate) name: String,
+    /// Where its client comes from (`Peer::origin`).
+    pub(crate) origin: String,
+    /// The client that opened it is this process's user, on this host.
+    pub(crate) same_user: bool,
     pub(crate) variables: Vec<(String, String)>,
     /// How many workers it wants to know of; 0 for all.
     pub(crate) wanted_workers: u32,
@@ -84,6 +88,11 @@ pub(crate) struct Session {
 const MAX_LOSSES: usize = 16;
 
 impl Session {
+    /// Nothing was sent to be run.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.backlog.received() == 0
+    }
+
     /// Tells its client, unless that is away. One that does not read loses its connection, and hears it when it resumes.
     pub(crate) fn tell(&self, message: &FromServer) {
         let Some(connection) = self.link.connection() else { return };

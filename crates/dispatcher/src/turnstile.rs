@@ -3,9 +3,9 @@
 //! Events come from the I/O thread, from the timer, and, where connections are pairs within a process, from whoever sends;
 //! there, what a handler sends may come straight back as the next event, further up the same stack.
 //!
-//! TURN-1: whoever finds the core free handles its event, and then those that came meanwhile. Whoever finds it taken leaves
+//! TURNSTILE-1: whoever finds the core free handles its event, and then those that came meanwhile. Whoever finds it taken leaves
 //!         its event in the queue: nobody waits, and no handler is entered twice.
-//! TURN-2: events of one connection are handled in the order they came.
+//! TURNSTILE-2: events of one connection are handled in the order they came.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gt_net::protocol::{FromServer, FromWorker, Refusal, ToWorker, WorkerInfo, decode};
 use gt_net::{Connection, NetError, Secret};
 
-use crate::admission::reason_of;
+use crate::admission::{AsWorker, Pass, reason_of};
 use crate::backlog::Impossible;
 use crate::core::{Core, Role};
 use crate::session::{Link, send};
@@ -14,11 +14,21 @@ use crate::turnstile::ConnectionId;
 use crate::worker::{Load, Worker};
 
 /// The longest name of a worker.
-const MAX_NAME_CHARS: usize = 64;
+pub const MAX_WORKER_NAME: usize = 64;
+
+/// Whether a text can be a worker's name: one word in the columns of logs and tables.
+pub fn is_worker_name(text: &str) -> bool {
+    (1..=MAX_WORKER_NAME).contains(&text.len()) && text.chars().all(may_be_in_name)
+}
+
+fn may_be_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-".contains(c)
+}
 
 impl Core {
     pub(crate) fn join(
         &mut self,
+        pass: Pass<AsWorker>,
         id: ConnectionId,
         connection: &Connection,
         info: WorkerInfo,
@@ -38,13 +48,13 @@ impl Core {
             Ok(index) => index,
             Err(why) => return self.refuse_worker(id, connection, why),
         };
-        self.admit_worker(connection);
+        self.widen_for_worker(connection);
         self.set_role(id, Role::Worker(index));
         let Some(worker) = self.workers.get(&index) else { return };
-        let _ = send(
-            connection,
-            &ToWorker::Joined { id: worker.info.id.clone(), index, secret: worker.secret.as_bytes().into() },
-        );
+        let (name, secret) = (worker.info.id.clone(), worker.secret.as_bytes().into());
+        let proof = pass.own_proof(connection);
+        let seal_key = self.seal_key.as_bytes().into();
+        let _ = send(connection, &ToWorker::Joined { id: name, index, secret, proof, seal_key });
         match self.reconcile(index, connection, sessions) {
             Ok(()) => {
                 self.settle_homeless();
@@ -59,11 +69,13 @@ impl Core {
 
     fn add_worker(&mut self, id: ConnectionId, connection: &Connection, info: WorkerInfo) -> Result<u32, Refusal> {
         let secret = Secret::random().map_err(|e| Refusal::Malformed { reason: e.to_string() })?;
-        let wish: String = info.id.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
+        // Commands refuse other names; whoever speaks to the server without one gets the nearest that can be a name.
+        let named = info.id.chars().map(|c| if may_be_in_name(c) { c } else { '_' });
+        let wish: String = named.take(MAX_WORKER_NAME).collect();
         // A name that its owner has left without a goodbye is free: whoever takes it is that worker, started again.
         let before = self.workers.iter().find(|(_, worker)| worker.info.id == wish && !worker.link.is_up());
         if let Some(index) = before.map(|(index, _)| *index) {
-            self.lose_worker(index, "it was started again");
+            self.lose_worker(index, "the worker was restarted");
         }
         let index = match self.workers.contains_key(&info.index) || info.index as usize > self.workers.len() {
             false => info.index,
@@ -78,7 +90,7 @@ impl Core {
         self.workers.insert(
             index,
             Worker {
-                info: WorkerInfo { index, id: name, ..info },
+                info: WorkerInfo { index, id: name, ..info }.sealed(&self.seal_key),
                 secret,
                 link: Link::Up(id, connection.clone()),
                 since: self.clock.now(),
@@ -103,8 +115,8 @@ impl Core {
     fn take_back(&mut self, id: ConnectionId, connection: &Connection, index: u32, info: WorkerInfo) {
         let Some(worker) = self.workers.get_mut(&index) else { return };
         let name = std::mem::take(&mut worker.info.id);
-        worker.info = WorkerInfo { index, id: name, ..info };
-        self.config.log.line(format_args!("worker {}: back from {}", worker.info.id, connection.peer().address));
+        worker.info = WorkerInfo { index, id: name, ..info }.sealed(&self.seal_key);
+        self.config.log.line(format_args!("worker {}: reconnected from {}", worker.info.id, connection.peer().address));
         let before = std::mem::replace(&mut worker.link, Link::Up(id, connection.clone()));
         if let Link::Up(old, old_connection) = before {
             self.let_go(old, &old_connection);
@@ -133,7 +145,7 @@ impl Core {
                     rewound.map_err(|said| Refusal::Malformed { reason: impossible("received", id, said) })?;
                     self.open_at(id, index);
                 }
-                None => self.lose_session_values(id, index, "it has forgotten the session"),
+                None => self.lose_session_values(id, index, "the worker no longer has the session"),
             }
             self.queue_held(id);
         }
@@ -160,18 +172,21 @@ impl Core {
                 }
                 Ok(())
             }
-            Ok(FromWorker::Load { busy_ns, live_bytes, instructions }) => {
+            Ok(FromWorker::Load { busy_ns, live_bytes, instructions, threads, memory_limit }) => {
                 let now = self.clock.now();
                 if let Some(worker) = self.workers.get_mut(&index) {
+                    (worker.info.threads, worker.info.memory_limit) = (threads, memory_limit);
                     worker.load.report(now, busy_ns, live_bytes, instructions);
                 }
                 Ok(())
             }
             Ok(FromWorker::Goodbye {}) => {
-                self.dismiss(index, "it left");
+                self.dismiss(index, "the worker disconnected");
                 return;
             }
-            Ok(FromWorker::Join { .. }) => Err(Refusal::Malformed { reason: "Join comes first and once".to_string() }),
+            Ok(FromWorker::Join { .. }) => {
+                Err(Refusal::Malformed { reason: "only the first message can be Join".to_string() })
+            }
             Err(error) => Err(Refusal::Malformed { reason: reason_of(error) }),
         };
         match handled {
@@ -228,12 +243,12 @@ impl Core {
         let silent = if let NetError::Silent { silent } = why { *silent } else { Duration::ZERO };
         let until = self.clock.now() + lease.saturating_sub(silent);
         worker.link = Link::Away { until, why: why.to_string() };
-        self.config.log.line(format_args!("worker {}: away: {why}", worker.info.id));
+        self.config.log.line(format_args!("worker {}: disconnected: {why}", worker.info.id));
         self.look_again(until);
     }
 }
 
 fn impossible(what: &str, session: u64, said: Impossible) -> String {
     let Impossible { said, least, most } = said;
-    format!("{said} messages of session {session} cannot be {what}: between {least} and {most} can")
+    format!("session {session} reports {said} messages {what}, but the count must be between {least} and {most}")
 }

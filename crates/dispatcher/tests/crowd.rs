@@ -42,7 +42,7 @@ fn a_hundred_clients_on_a_thousand_workers_leave_nothing_behind() {
     let workers: Vec<Connection> = (0..1000)
         .map(|_| {
             let (worker, _) = pair(Box::new(Instant), dispatcher.receiver());
-            say(&worker, &FromWorker::Join { token: b"", info: info(""), secret: Box::default(), sessions: vec![] });
+            say(&worker, &FromWorker::Join { proof: b"", info: info(""), secret: Box::default(), sessions: vec![] });
             worker
         })
         .collect();

@@ -14,7 +14,7 @@ fn pin(home: &FakeClient, worker: u32) -> Pin {
 fn enter(dispatcher: &Dispatcher, pin: Pin) -> Result<FakeClient, Refusal> {
     let (connection, heard) = connect(dispatcher);
     let (name, variables) = ("a test".to_string(), Vec::new());
-    say(&connection, &ToServer::Hello { token: b"", name, variables, workers: 1, resume: None, pin: Some(pin) });
+    say(&connection, &ToServer::Hello { proof: b"", name, variables, workers: 1, resume: None, pin: Some(pin) });
     match decode(&next(&heard)).unwrap() {
         FromServer::Welcome { session, secret, workers, home, received, .. } => {
             Ok(FakeClient { connection, heard, session, secret, home, workers, received, sent: received })
@@ -80,7 +80,27 @@ fn nobody_pins_a_session_to_one_that_is_not_theirs() {
     assert!(wrong(Pin { home: 77, ..pin(&home, 1) }));
     let pinned = enter(&dispatcher, pin(&home, 1)).unwrap();
     assert!(wrong(pin(&pinned, 0)), "one that is pinned has none of its own");
-    let many: Vec<_> = (2..=256).map(|index| enter(&dispatcher, pin(&home, index)).unwrap()).collect();
+    // Of workers that are not there, a few.
+    let many: Vec<_> = (2..=10).map(|index| enter(&dispatcher, pin(&home, index)).unwrap()).collect();
     assert!(matches!(enter(&dispatcher, pin(&home, 999)), Err(Refusal::Sessions { .. })));
     assert!(many.iter().all(|session| session.home.is_none()));
+}
+
+#[test]
+fn sessions_were_pinned_to_any_number_of_workers_that_do_not_exist() {
+    let dispatcher = Dispatcher::new(leased()).unwrap();
+    let _worker = FakeWorker::join(connect(&dispatcher));
+    let home = FakeClient::enter(connect(&dispatcher));
+    let pinned: Vec<_> = (1000..1100).map_while(|worker| enter(&dispatcher, pin(&home, worker)).ok()).collect();
+    assert!((1..20).contains(&pinned.len()), "{} sessions", pinned.len());
+}
+
+#[test]
+fn the_server_kept_more_for_a_session_than_it_may_hold() {
+    let config = DispatcherConfig { max_session_memory: 1 << 20, ..leased() };
+    let dispatcher = Dispatcher::new(config).unwrap();
+    let mut client = FakeClient::enter(connect(&dispatcher));
+    let message = vec![0; 1 << 20];
+    (0..64).for_each(|_| client.stream(&message));
+    assert!(client.all().iter().any(|m| matches!(m, FromServer::Refused { .. })), "64 MiB were kept");
 }

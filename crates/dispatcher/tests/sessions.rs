@@ -22,15 +22,19 @@ fn messages_reach_the_home_worker_in_order_and_unread() {
     assert!(is_silent(&worker.heard));
 }
 
+fn load(busy_ns: u64, live_bytes: u64) -> FromWorker<'static> {
+    FromWorker::Load { busy_ns, live_bytes, instructions: 2, threads: 1, memory_limit: 1 << 30 }
+}
+
 #[test]
 fn sessions_go_to_the_worker_with_the_fewest_then_to_the_least_busy() {
     let clock = HandClock::new();
     let dispatcher = Dispatcher::with_clock(DispatcherConfig::default(), std::sync::Arc::new(clock.clone())).unwrap();
     let workers: Vec<_> = (0..3).map(|_| FakeWorker::join(connect(&dispatcher))).collect();
     for (worker, busy_ns) in workers.iter().zip([900_000_000, 100_000_000, 500_000_000]) {
-        say(&worker.connection, &FromWorker::Load { busy_ns: 0, live_bytes: 0, instructions: 0 });
+        say(&worker.connection, &load(0, 0));
         clock.pass(Duration::from_secs(1));
-        say(&worker.connection, &FromWorker::Load { busy_ns, live_bytes: 1, instructions: 2 });
+        say(&worker.connection, &load(busy_ns, 1));
     }
     let homes: Vec<_> = (0..6).map(|_| FakeClient::enter(connect(&dispatcher)).home.unwrap()).collect();
     assert_eq!(homes, [1, 2, 0, 1, 2, 0]);
@@ -133,10 +137,12 @@ fn acks_are_cumulative_and_rare() {
     let mut client = FakeClient::enter(connect(&dispatcher));
     let ack = |received, executed| FromServer::Ack { received, executed };
     (0..30).for_each(|_| client.stream_costing(10, 0, b"w"));
-    (1..=24).for_each(|n| worker.executed(client.session, n));
+    worker.executed(client.session, 1);
+    assert_eq!(client.all(), [ack(30, 1)], "the first progress");
+    (2..=25).for_each(|n| worker.executed(client.session, n));
     assert_eq!(client.all(), [], "an ack before a quarter of the credits came back");
-    worker.executed(client.session, 25);
-    assert_eq!(client.all(), [ack(30, 25)], "a quarter came back");
+    worker.executed(client.session, 26);
+    assert_eq!(client.all(), [ack(30, 26)], "a quarter came back");
     worker.executed(client.session, 30);
     assert_eq!(client.all(), [], "idle, but the last ack was just now");
     clock.pass(Duration::from_millis(5));

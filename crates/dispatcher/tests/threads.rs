@@ -1,4 +1,4 @@
-//! TURN-1, TURN-2: within a process events come from any thread, also while another is handled and from within it.
+//! TURNSTILE-1, TURNSTILE-2: within a process events come from any thread, also while another is handled and from within it.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn many_threads_send_at_once_and_each_session_keeps_its_order() {
     let workers: Vec<Connection> = (0..3)
         .map(|_| {
             let (worker, _) = pair(Box::new(Answering(put.clone())), dispatcher.receiver());
-            say(&worker, &FromWorker::Join { token: b"", info: info(""), secret: Box::default(), sessions: vec![] });
+            say(&worker, &FromWorker::Join { proof: b"", info: info(""), secret: Box::default(), sessions: vec![] });
             worker
         })
         .collect();

@@ -42,7 +42,7 @@ fn a_session_that_sends_much_does_not_delay_one_that_sends_little() {
     let (open, gate) = channel();
     let receiver = Box::new(Gated { heard: put, gate, is_open: false });
     let worker = of_worker.connect(listener.address(), None, Limits::default(), receiver, PATIENCE, &|| false).unwrap();
-    say(&worker, &FromWorker::Join { token: b"", info: info(""), secret: Box::default(), sessions: vec![] });
+    say(&worker, &FromWorker::Join { proof: b"", info: info(""), secret: Box::default(), sessions: vec![] });
     heard.recv_timeout(PATIENCE).unwrap(); // Joined; it reads nothing from here on
 
     let of_clients = Io::start("test-clients").unwrap();

@@ -46,7 +46,7 @@ fn sessions_of_a_lost_worker_are_told_and_go_on_elsewhere() {
     match &heard[0] {
         Told::Open { session, from: 6, lost: Some(failure) } => {
             assert_eq!((*session, failure.kind), (client.session, FailureKind::WorkerLost));
-            assert!(failure.message.starts_with("it was on worker_0, which is gone ("), "{}", failure.message);
+            assert!(failure.message.starts_with("it was on worker_0, which is lost ("), "{}", failure.message);
         }
         other => panic!("{other:?}"),
     }
@@ -149,7 +149,7 @@ fn a_worker_that_says_what_cannot_be_is_expelled_and_its_sessions_go_on() {
     let (dispatcher, _clock) = with_clock();
     for lie in [
         FromWorker::Executed { session: 1, executed: 99 },
-        FromWorker::Join { token: b"", info: info("again"), secret: Box::default(), sessions: vec![] },
+        FromWorker::Join { proof: b"", info: info("again"), secret: Box::default(), sessions: vec![] },
     ] {
         let worker = FakeWorker::join(connect(&dispatcher));
         let client = FakeClient::enter(connect(&dispatcher));

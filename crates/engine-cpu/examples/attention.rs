@@ -52,10 +52,11 @@ fn main() {
             let (mut dq, mut dk, mut dv) =
                 (Tensor::new([b, h, t, d]), Tensor::new([b, g, t, d]), Tensor::new([b, g, t, d]));
             let x = Attention { q: q.src(), k: k.src(), v: v.src(), mask: None, scale: (d as f32).powf(-0.5), causal };
-            let forward = seconds(|| attention(&pool, &x, out.dst(), lse));
+            let forward = seconds(|| attention(&pool, &x, out.dst(), lse).expect("there is memory"));
             let saved = (out.src(), Src { ptr: lse.ptr, layout });
             let to = AttentionGrads { q: dq.dst(), k: dk.dst(), v: dv.dst() };
-            let backward = seconds(|| attention_grad(&pool, &x, saved.0, saved.1, grad.src(), to));
+            let backward =
+                seconds(|| attention_grad(&pool, &x, saved.0, saved.1, grad.src(), to).expect("there is memory"));
             // Half of the square and the other half of the blocks on the diagonal.
             let scores = if causal { t * (t + t.min(64)) / 2 } else { t * t };
             let flops = 2.0 * (b * h * scores * d) as f64;

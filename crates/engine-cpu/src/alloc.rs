@@ -3,19 +3,21 @@
 //! Sizes are rounded up to classes an eighth apart, so a block that comes back fits the next request of its like.
 //!
 //! ALLOC-1: `live + cached` never exceeds the limit; `live` counts whole blocks. A block that is lent is neither, until it is
-//! adopted.
+//! adopted; all that are lent never exceed the limit either, and whoever asks for them counts them ([`Allocator::charge`]). Where the limit was lowered below what is there, nothing is added to that.
 //! ALLOC-2: a block is in the hands of one [`Storage`], or in one class's list, never both.
 //! ALLOC-3: blocks start at multiples of [`classes::ALIGN`], large ones at multiples of [`APART`], and are not cleared: who takes one
 //! writes all of it.
 //! ALLOC-4: a block is charged to the quota that holds when it is allocated or adopted, or that it is adopted for, and given
 //! back to that one when it is freed.
-//! ALLOC-5: a block that is lent to others has no byte that was never written: it was clear when it came from the system, and is
-//! kept apart from those that were not.
+//! ALLOC-5: a block that is lent to others, or is a [`Room`], has no byte that was never written: it was clear when it came from the
+//! system, and is kept apart from those that were not.
 
 mod classes;
+mod room;
 
 use std::alloc::{alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gt_engine::{Memory, Quota};
@@ -23,6 +25,7 @@ use gt_ir::{Failure, FailureKind};
 use parking_lot::Mutex;
 
 use classes::{APART, LARGE, PAGE, block_bytes, class_of, layout};
+pub use room::{Plain, Room};
 
 /// What may lie cached however little was ever live.
 const CACHE_FLOOR: u64 = 64 << 20;
@@ -32,7 +35,7 @@ const LENT_CLASSES: usize = 4;
 
 /// Gives out blocks and takes them back, from any thread.
 pub struct Allocator {
-    limit_bytes: u64,
+    limit_bytes: Arc<AtomicU64>,
     inner: Mutex<Inner>,
 }
 
@@ -85,11 +88,29 @@ unsafe impl Sync for Storage {}
 impl Allocator {
     /// An allocator that never holds more than `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Arc<Allocator> {
+        Allocator::under(Arc::new(AtomicU64::new(limit_bytes)))
+    }
+
+    /// An allocator whose limit may change. What is live when it becomes smaller stays; nothing is added to it.
+    pub fn under(limit_bytes: Arc<AtomicU64>) -> Arc<Allocator> {
         Arc::new(Allocator { limit_bytes, inner: Mutex::new(Inner::default()) })
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed)
     }
 
     /// A block for `len_bytes`, with whatever it held before.
     pub fn allocate(self: &Arc<Self>, len_bytes: usize) -> Result<Storage, Failure> {
+        self.take(len_bytes, false)
+    }
+
+    /// A block for `len_bytes` of which every byte was written at some time.
+    fn allocate_written(self: &Arc<Self>, len_bytes: usize) -> Result<Storage, Failure> {
+        self.take(len_bytes, true)
+    }
+
+    fn take(self: &Arc<Self>, len_bytes: usize, written: bool) -> Result<Storage, Failure> {
         if len_bytes == 0 {
             return Ok(self.nothing());
         }
@@ -99,13 +120,13 @@ impl Allocator {
         let mut inner = self.inner.lock();
         let quota = inner.quota.clone();
         quota.as_ref().map_or(Ok(()), |quota| quota.charge(block_bytes as u64))?;
-        let (ptr, written) = match inner.cached(class) {
+        let (ptr, written) = match inner.cached(class, written) {
             Some(found) => found,
             None => {
-                let fresh = self.fresh(&mut inner, len_bytes, block_bytes).inspect_err(|_| {
+                let fresh = self.fresh(&mut inner, len_bytes, block_bytes, written).inspect_err(|_| {
                     quota.iter().for_each(|quota| quota.give_back(block_bytes as u64));
                 });
-                (fresh?, false)
+                (fresh?, written)
             }
         };
         inner.live += block_bytes as u64;
@@ -124,6 +145,9 @@ impl Allocator {
         let mut inner = self.inner.lock();
         let class = inner.lendable(class);
         let block_bytes = block_bytes(class) as u64;
+        if inner.lent.saturating_add(block_bytes) > self.limit_bytes() {
+            return Err(self.refusal(len_bytes, inner.lent));
+        }
         let ptr = match inner.free.get_mut(class as usize).and_then(|free| free.written.pop()) {
             Some((ptr, _)) => {
                 inner.cached -= block_bytes;
@@ -157,11 +181,11 @@ impl Allocator {
             return Ok(());
         }
         let wanted = inner.live.saturating_add(block_bytes);
-        if !is_own || wanted > self.limit_bytes {
+        if !is_own || wanted > self.limit_bytes() {
             return Err(self.refusal(storage.len_bytes, inner.live));
         }
         quota.as_ref().map_or(Ok(()), |quota| quota.charge(block_bytes))?;
-        if wanted + inner.cached > self.limit_bytes {
+        if wanted + inner.cached > self.limit_bytes() {
             inner.trim();
         }
         // Under the lock: nobody else adopts it meanwhile.
@@ -179,16 +203,22 @@ impl Allocator {
     }
 
     /// A block from the system, after giving back what would be in its way.
-    fn fresh(&self, inner: &mut Inner, len_bytes: usize, block_bytes: usize) -> Result<NonNull<u8>, Failure> {
+    fn fresh(
+        &self,
+        inner: &mut Inner,
+        len_bytes: usize,
+        block_bytes: usize,
+        clear: bool,
+    ) -> Result<NonNull<u8>, Failure> {
         let wanted = inner.live.saturating_add(block_bytes as u64);
-        if wanted > self.limit_bytes {
+        if wanted > self.limit_bytes() {
             return Err(self.refusal(len_bytes, inner.live));
         }
-        if wanted + inner.cached > self.limit_bytes {
+        if wanted + inner.cached > self.limit_bytes() {
             inner.trim();
         }
         inner.limit_cache(block_bytes as u64, 0);
-        self.take_from_system(inner, len_bytes, block_bytes, false)
+        self.take_from_system(inner, len_bytes, block_bytes, clear)
     }
 
     fn take_from_system(
@@ -217,10 +247,12 @@ impl Allocator {
     }
 
     fn refusal(&self, len_bytes: usize, live: u64) -> Failure {
-        let limit = self.limit_bytes;
+        let limit = self.limit_bytes();
         Failure::new(
             FailureKind::Memory,
-            format!("out of memory: {len_bytes} bytes wanted, {live} bytes live, the limit is {limit} bytes"),
+            format!(
+                "out of memory: tried to allocate {len_bytes} bytes with {live} bytes in use; the limit is {limit} bytes"
+            ),
         )
     }
 
@@ -228,10 +260,10 @@ impl Allocator {
     pub fn charge(&self, len_bytes: u64) -> Result<(), Failure> {
         let mut inner = self.inner.lock();
         let wanted = inner.live.saturating_add(len_bytes);
-        if wanted > self.limit_bytes {
+        if wanted > self.limit_bytes() {
             return Err(self.refusal(len_bytes as usize, inner.live));
         }
-        if wanted + inner.cached > self.limit_bytes {
+        if wanted + inner.cached > self.limit_bytes() {
             inner.trim();
         }
         inner.live = wanted;
@@ -263,7 +295,7 @@ impl Allocator {
             live_bytes: inner.live,
             peak_bytes: inner.peak,
             cached_bytes: inner.cached,
-            limit_bytes: self.limit_bytes,
+            limit_bytes: self.limit_bytes(),
         }
     }
 }
@@ -282,10 +314,10 @@ impl Drop for Charging {
 struct Aligned;
 
 impl Inner {
-    /// A free block of a class, and whether it was written.
-    fn cached(&mut self, class: u32) -> Option<(NonNull<u8>, bool)> {
+    /// A free block of a class, one that was written if it must be, and whether it was.
+    fn cached(&mut self, class: u32, written: bool) -> Option<(NonNull<u8>, bool)> {
         let free = self.free.get_mut(class as usize)?;
-        let any = free.any.pop().map(|ptr| (ptr, false));
+        let any = if written { None } else { free.any.pop().map(|ptr| (ptr, false)) };
         let found = any.or_else(|| free.written.pop().map(|(ptr, _)| (ptr, true)))?;
         self.cached -= block_bytes(class) as u64;
         Some(found)
@@ -385,7 +417,7 @@ impl Drop for Storage {
             false => free.any.push(self.ptr),
         }
         // One that was lent did not count: now it would (ALLOC-1).
-        if inner.live + inner.cached > self.owner.limit_bytes {
+        if inner.live + inner.cached > self.owner.limit_bytes() {
             inner.trim();
         }
     }

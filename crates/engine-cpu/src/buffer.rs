@@ -58,9 +58,12 @@ impl Buffer for CpuBuffer {
     fn bytes(&self) -> usize {
         self.storage.len_bytes()
     }
+    fn storage(&self) -> usize {
+        Arc::as_ptr(&self.storage).addr()
+    }
     fn read(&self) -> Result<HostTensor, Failure> {
         let ty = self.layout.ty();
-        let mut bytes: Vec<u8> = Vec::with_capacity(ty.bytes());
+        let mut bytes = gt_ir::vec_for_bytes(ty.bytes())?;
         // SAFETY: the walk writes exactly `ty.bytes()` bytes, all of the layout's elements, which lie in the storage.
         unsafe {
             Walk::row_major(&self.layout).copy(self.first(), ty.dtype.size(), 0, ty.numel(), bytes.as_mut_ptr());

@@ -1,5 +1,7 @@
 //! Steps of one composite: its kernel where there is one for the dtype, its expansion otherwise.
 
+#![allow(clippy::disallowed_macros, reason = "smallvec! lists the one to three results of an instruction")]
+
 use std::sync::Arc;
 
 use gt_ir::ops::Update;
@@ -88,7 +90,7 @@ impl Single<'_> {
         let attended = self.attended(slots, op.causal, op.masked, &mut held)?;
         let out = self.heads_inside(self.out_type(0))?;
         let log = self.fresh(self.out_type(1))?;
-        kernels::attention(self.cx.pool, &attended, out.dst(), log.dst());
+        kernels::attention(self.cx.pool, &attended, out.dst(), log.dst())?;
         Ok(smallvec![self.narrowed(out, 0)?, log])
     }
 
@@ -101,7 +103,7 @@ impl Single<'_> {
         let [q, k, v] = [0, 1, 2].map(|i| self.heads_inside(self.out_type(i)));
         let (q, k, v) = (q?, k?, v?);
         let to = AttentionGrads { q: q.dst(), k: k.dst(), v: v.dst() };
-        kernels::attention_grad(self.cx.pool, &attended, out.src(), log.src(), grad.src(), to);
+        kernels::attention_grad(self.cx.pool, &attended, out.src(), log.src(), grad.src(), to)?;
         Ok(smallvec![self.narrowed(q, 0)?, self.narrowed(k, 1)?, self.narrowed(v, 2)?])
     }
 
@@ -142,12 +144,12 @@ impl Single<'_> {
         let n = op.tensors(count).unwrap_or(0);
         let is_gradient = |i: usize| (n..2 * n).contains(&i);
         // Everything that can fail first: copies of what is not packed, room for what cannot be written in place.
-        let mut copies: Vec<Option<CpuBuffer>> = Vec::with_capacity(count);
+        let mut copies: Vec<Option<CpuBuffer>> = Vec::new();
         for i in 0..count {
             let buffer = self.operand(slots, i);
             copies.push(if buffer.layout.is_packed() { None } else { Some(self.packed_copy(buffer)?) });
         }
-        let mut fresh: Vec<Option<CpuBuffer>> = Vec::with_capacity(count);
+        let mut fresh: Vec<Option<CpuBuffer>> = Vec::new();
         for (i, copy) in copies.iter().enumerate() {
             let room = match is_gradient(i) || copy.is_some() || self.may_overwrite(slots, i) {
                 true => None,

@@ -3,25 +3,32 @@
 //! ENGINE-1: a run is done when `submit` returns.
 //! ENGINE-2: a step allocates and checks before it writes, so a failed step changes nothing (PLAN-3).
 //! ENGINE-3: a step with a poisoned input runs for those of its results that do not depend on it.
+//! ENGINE-5: an instruction that would take hours fails instead: sessions share the engine, and none can interrupt another's work.
+//! ENGINE-4: the steps that are left of a run when it is cancelled are not run. Long steps end early and leave garbage, which nobody
+//! sees: what is left undone computes no addresses.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use gt_engine::{Adopt, Done, Engine, HostMemory, Memory, Run, Sink, Ticket, Value};
+use gt_engine::{Buffer, Cancel, Done, Engine, Memory, Run, Sink, Ticket, Transfer, Value};
 use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
-use gt_plan::{Immediates, Plan, Role, Slot, Step, StepKind};
+use gt_plan::tile::TileProgram;
+use gt_plan::{EngineLimits, Immediates, Plan, Slot, Step, StepKind};
 use smallvec::SmallVec;
 
+use crate::affinity::CoreAffinity;
 use crate::alloc::Allocator;
 use crate::buffer::CpuBuffer;
-use crate::fused::{Fused, Slots};
-use crate::host_memory::Lending;
-use crate::placement::Placement;
+use crate::denormal::Mode;
+use crate::fused::{Fused, Slots, TILE};
+use crate::kernels::LONGEST_PAIRED_PRODUCT;
 use crate::pool::Pool;
 use crate::profile::{self, Family};
 use crate::single;
+use crate::transfer::CpuTransfer;
 
 /// How an engine is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +46,10 @@ pub struct CpuEngine {
     /// The values of the running plan; kept for its capacity.
     slots: Vec<Option<Value<CpuBuffer>>>,
     /// The threads that bring plans and take values away, if they are known.
-    messengers: Option<Arc<Placement>>,
+    messengers: Option<Arc<CoreAffinity>>,
 }
 
-/// A plan made ready: its fused steps as tile programs.
+/// A plan made ready: its fused steps as loops.
 pub struct CpuProgram {
     plan: Arc<Plan>,
     steps: Vec<Prepared>,
@@ -50,12 +57,30 @@ pub struct CpuProgram {
 
 pub(crate) enum Prepared {
     Fused(Box<Fused>),
-    Single(Lone),
+    Single(PreparedSingle),
+    /// An instruction of the step would keep the engine busy for hours (ENGINE-5).
+    TooLong,
 }
+
+/// What a step may hold. Its tiles have to stay in the nearest cache, rows are whole in a tile (FUSED-5), and each part is
+/// looked at for every tile.
+pub(crate) const LIMITS: EngineLimits = EngineLimits {
+    max_step_instrs: 48,
+    max_step_outs: 24,
+    max_row_len: TILE,
+    max_parts: 16,
+    side_by_side_elements: 1 << 16,
+    max_paired_product: LONGEST_PAIRED_PRODUCT,
+};
+
+/// The most arithmetic of one instruction, and the most bytes that it may go through: hours of a fast processor's work.
+/// No memory limit stops such work: a tensor of one element can be expanded to any size.
+const MOST_FLOPS: u64 = 1 << 51;
+const MOST_BYTES: u64 = 1 << 49;
 
 /// What is known of a step of one instruction before it runs.
 #[derive(Clone, Copy)]
-pub(crate) struct Lone {
+pub(crate) struct PreparedSingle {
     /// The payload of the run it takes, if it is an upload.
     pub payload: usize,
     /// Whether a product is stored with its last two axes the other way round in memory, because all that read it turn
@@ -71,23 +96,34 @@ pub(crate) struct Context<'a> {
     pub immediates: &'a Immediates,
     pub allocator: &'a Arc<Allocator>,
     pub pool: &'a Pool,
+    pub cancel: &'a Cancel,
 }
 
 impl CpuEngine {
     /// An engine with its helper threads started.
     pub fn new(config: Config) -> CpuEngine {
+        let allocator = Allocator::new(config.memory_limit_bytes);
         CpuEngine {
-            allocator: Allocator::new(config.memory_limit_bytes),
-            pool: Pool::new(config.threads.max(1)),
+            pool: Pool::within(config.threads.max(1), allocator.clone()),
+            allocator,
             slots: Vec::new(),
             messengers: None,
         }
     }
 
+    /// With a limit of its memory that may change.
+    #[must_use]
+    pub fn limited_by(mut self, limit_bytes: Arc<AtomicU64>) -> CpuEngine {
+        self.allocator = Allocator::under(limit_bytes);
+        // What its threads work in counts too.
+        self.pool = Pool::within(self.pool.threads(), self.allocator.clone());
+        self
+    }
+
     /// With threads that keep off the core of the thread that runs plans. Those that bring it messages are woken in the
     /// middle of its runs, and everybody waits for the runs; on another core they interrupt a helper, or somebody who records.
     #[must_use]
-    pub fn with_messengers(mut self, messengers: Arc<Placement>) -> CpuEngine {
+    pub fn with_messengers(mut self, messengers: Arc<CoreAffinity>) -> CpuEngine {
         self.messengers = Some(messengers);
         self
     }
@@ -100,7 +136,7 @@ impl CpuEngine {
     /// Changes how many threads work on a step; results do not depend on it.
     pub fn set_threads(&mut self, threads: usize) {
         if threads.max(1) != self.pool.threads() {
-            self.pool = Pool::new(threads.max(1));
+            self.pool = Pool::within(threads.max(1), self.allocator.clone());
         }
     }
 }
@@ -113,19 +149,25 @@ impl Engine for CpuEngine {
         "cpu"
     }
 
-    fn prepare(&mut self, plan: Arc<Plan>) -> CpuProgram {
-        let steps = prepare_steps(&plan);
-        CpuProgram { plan, steps }
+    fn limits(&self) -> EngineLimits {
+        LIMITS
+    }
+
+    fn prepare(&mut self, plan: &Arc<Plan>) -> Result<CpuProgram, Failure> {
+        Ok(CpuProgram { plan: plan.clone(), steps: prepare_steps(plan) })
     }
 
     fn submit(&mut self, program: &Arc<CpuProgram>, run: Run<CpuBuffer>) -> Box<dyn Ticket> {
         if let Some(messengers) = &self.messengers {
             messengers.keep_away();
         }
+        self.pool.set_cancel(run.cancel.clone());
         let plan = &*program.plan;
+        let _mode = Mode::enter(run.flush_denormal);
         let _charging = run.quota.map(|quota| self.allocator.charge_to(quota));
         let mut slots = std::mem::take(&mut self.slots);
-        let cx = Context { plan, immediates: &run.immediates, allocator: &self.allocator, pool: &self.pool };
+        let (immediates, cancel) = (&run.immediates, &run.cancel);
+        let cx = Context { plan, immediates, allocator: &self.allocator, pool: &self.pool, cancel };
         run_steps(&cx, &program.steps, run.inputs, &mut slots, &*run.sink);
         self.slots = slots;
         Box::new(Done)
@@ -141,12 +183,8 @@ impl Engine for CpuEngine {
         self.allocator.trim();
     }
 
-    fn host_memory(&self) -> Arc<dyn HostMemory> {
-        Arc::new(Lending(self.allocator.clone()))
-    }
-
-    fn adopter(&self) -> Option<Arc<dyn Adopt<CpuBuffer>>> {
-        Some(Arc::new(Lending(self.allocator.clone())))
+    fn transfer(&self) -> Arc<dyn Transfer<CpuBuffer>> {
+        Arc::new(CpuTransfer(self.allocator.clone()))
     }
 }
 
@@ -154,16 +192,30 @@ impl Engine for CpuEngine {
 pub(crate) fn prepare_steps(plan: &Plan) -> Vec<Prepared> {
     let uploads: Vec<usize> = (0..plan.instrs.len()).filter(|&i| matches!(plan.instrs[i].op, Op::Upload(_))).collect();
     let payload_of = |instr: u32| uploads.binary_search(&(instr as usize)).unwrap_or(usize::MAX);
-    let prepare = |step: &Step| match fused_space(plan, step) {
-        Some(space) => Prepared::Fused(Box::new(Fused::compile(plan, step, space))),
-        None => {
+    let prepare = |step: &Step| match &step.kind {
+        _ if step.instrs.iter().any(|&at| takes_hours(plan, at)) => Prepared::TooLong,
+        StepKind::Fused { program } => Prepared::Fused(Box::new(Fused::compile(plan, step, program))),
+        StepKind::Single => {
             let instr = step.instrs[0];
-            Prepared::Single(Lone { payload: payload_of(instr), turned: is_turned(plan, instr), beside_next: false })
+            Prepared::Single(PreparedSingle {
+                payload: payload_of(instr),
+                turned: is_turned(plan, instr),
+                beside_next: false,
+            })
         }
     };
     let mut steps: Vec<Prepared> = plan.steps.iter().map(prepare).collect();
     pair_products(plan, &mut steps);
     steps
+}
+
+/// ENGINE-5.
+fn takes_hours(plan: &Plan, at: u32) -> bool {
+    let instr = &plan.instrs[at as usize];
+    let types =
+        |ids: &[TensorId]| ids.iter().map(|id| plan.types[id.0 as usize]).collect::<SmallVec<[TensorType; 4]>>();
+    let cost = instr.op.primitive().cost(&types(&instr.ins), &types(&instr.outs));
+    cost.flops > MOST_FLOPS || cost.bytes > MOST_BYTES
 }
 
 /// Finds products that run side by side.
@@ -216,11 +268,21 @@ pub(crate) fn run_steps(
     let profiled = profile::is_enabled();
     let mut done = 0;
     for (at, (step, prepared)) in plan.steps.iter().zip(steps).enumerate() {
+        if cx.cancel.is_cancelled() {
+            break;
+        }
         let start = profiled.then(Instant::now);
         match prepared {
             _ if at < done => {}
             Prepared::Fused(fused) => run_fused(cx, step, fused, slots),
-            Prepared::Single(Lone { beside_next: true, .. }) if run_two_products(cx, steps, at, slots) => done = at + 2,
+            Prepared::TooLong => {
+                let message = "this operation would take hours on this device: its tensors are too large";
+                let failure = cx.placed(step.instrs[0], Failure::new(FailureKind::Value, message), slots);
+                step.outs.iter().for_each(|&slot| slots[slot as usize] = Some(Err(failure.clone())));
+            }
+            Prepared::Single(PreparedSingle { beside_next: true, .. }) if run_two_products(cx, steps, at, slots) => {
+                done = at + 2
+            }
             Prepared::Single(lone) => {
                 let instr = step.instrs[0];
                 if matches!(plan.instrs[instr as usize].op, Op::Write(_)) {
@@ -229,6 +291,10 @@ pub(crate) fn run_steps(
                     run_single(cx, step, *lone, slots);
                 }
             }
+        }
+        // What a cancelled step has left undone must not be seen.
+        if cx.cancel.is_cancelled() {
+            break;
         }
         for &slot in &step.publish {
             if let Some(value) = &slots[slot as usize] {
@@ -241,26 +307,12 @@ pub(crate) fn run_steps(
         if let Some(start) = start {
             let family = match prepared {
                 Prepared::Fused(_) => Family::Elementwise,
-                Prepared::Single(_) => Family::of(&plan.instrs[step.instrs[0] as usize].op),
+                Prepared::Single(_) | Prepared::TooLong => Family::of(&plan.instrs[step.instrs[0] as usize].op),
             };
             profile::count(family, start);
         }
     }
     slots.clear();
-}
-
-/// The space of a step that tile programs run: also of one that the planner left single.
-fn fused_space(plan: &Plan, step: &Step) -> Option<gt_ir::Shape> {
-    if let StepKind::Fused { space } = &step.kind {
-        return Some(*space);
-    }
-    let instr = &plan.instrs[step.instrs[0] as usize];
-    let shape_of = |id: TensorId| plan.types[id.0 as usize].shape;
-    match gt_plan::role(&instr.op) {
-        Role::Elementwise => Some(shape_of(instr.outs[0])),
-        Role::Reduction => Some(shape_of(instr.ins[0])),
-        Role::Single => None,
-    }
 }
 
 /// The inputs as the plan's first slots. One of another type than the plan was made for is our mistake and poisons
@@ -296,6 +348,7 @@ impl Context<'_> {
             ins: at.ins.iter().map(|id| self.ty(*id)).collect(),
             site: self.site(instr),
             holders,
+            cause: failure.cause.and_then(|cause| cause.in_plan(at)),
             ..failure
         })
     }
@@ -308,20 +361,21 @@ impl Context<'_> {
         self.immediates.sites.get(instr as usize).copied().unwrap_or_default()
     }
 
-    /// The largest values of this run, with the lines that made them.
+    /// The lines of this run whose values hold most. What an input holds is not theirs: others know who made it.
     fn holders(&self, slots: &Slots) -> Vec<(u64, SiteId)> {
-        const MOST: usize = 5;
-        let mut holders: Vec<(u64, SiteId)> = Vec::new();
+        const MOST: usize = 100;
+        let buffer = |slot: usize| slots.get(slot).and_then(|value| value.as_ref()?.as_ref().ok());
+        let mut seen: Vec<usize> = (0..self.plan.inputs).filter_map(buffer).map(Buffer::storage).collect();
+        let mut held: Vec<(u64, SiteId)> = Vec::new();
         for (at, instr) in self.plan.instrs.iter().enumerate() {
-            for id in &instr.outs {
-                if let Some(Some(Ok(buffer))) = slots.get(id.0 as usize) {
-                    holders.push((buffer.storage.len_bytes() as u64, self.site(at as u32)));
+            for buffer in instr.outs.iter().filter_map(|id| buffer(id.0 as usize)) {
+                if !seen.contains(&buffer.storage()) {
+                    seen.push(buffer.storage());
+                    held.push((buffer.storage.len_bytes() as u64, self.site(at as u32)));
                 }
             }
         }
-        holders.sort_by_key(|h| std::cmp::Reverse(h.0));
-        holders.truncate(MOST);
-        holders
+        Failure::largest_holders(held, MOST)
     }
 }
 
@@ -355,7 +409,7 @@ fn run_fused(cx: &Context<'_>, step: &Step, fused: &Fused, slots: &mut Slots) {
 fn run_healthy_part(cx: &Context<'_>, step: &Step, slots: &mut Slots) {
     let mut poisoned: Vec<(Slot, Arc<Failure>)> = Vec::new();
     let mut healthy = Step {
-        kind: step.kind.clone(),
+        kind: StepKind::Single,
         instrs: Vec::new(),
         ins: Vec::new(),
         outs: Vec::new(),
@@ -399,13 +453,15 @@ fn run_healthy_part(cx: &Context<'_>, step: &Step, slots: &mut Slots) {
             healthy.instrs.remove(nth);
         }
     }
-    if let (false, Some(space)) = (healthy.outs.is_empty(), fused_space(cx.plan, step)) {
-        let fused = Fused::compile(cx.plan, &healthy, space);
+    if let (false, Some(space)) = (healthy.outs.is_empty(), step.space()) {
+        let plan = cx.plan;
+        let program = TileProgram::of(&plan.instrs, &plan.types, &healthy.instrs, &healthy.outs, space);
+        let fused = Fused::compile(plan, &healthy, &program);
         run_fused(cx, &healthy, &fused, slots);
     }
 }
 
-fn run_single(cx: &Context<'_>, step: &Step, lone: Lone, slots: &mut Slots) {
+fn run_single(cx: &Context<'_>, step: &Step, lone: PreparedSingle, slots: &mut Slots) {
     let at = step.instrs[0];
     let instr = &cx.plan.instrs[at as usize];
     let poison = instr.ins.iter().find_map(|id| poison_of(slots, id.0 as Slot)).cloned();
@@ -452,11 +508,12 @@ fn run_two_products(cx: &Context<'_>, steps: &[Prepared], at: usize, slots: &mut
 /// All or nothing: with a poisoned new value the cells keep their old ones. An old value may be gone when the step that
 /// made its new one took its storage over; it is then not needed (PLAN-3).
 fn write(plan: &Plan, instr: u32, slots: &mut Slots, sink: &dyn Sink<CpuBuffer>) {
-    let instr = &plan.instrs[instr as usize];
+    let at = instr;
+    let instr = &plan.instrs[at as usize];
     let (old, new) = instr.ins.split_at(instr.ins.len() / 2);
     let poison = new.iter().find_map(|id| poison_of(slots, id.0 as Slot)).cloned();
     if let Some(failure) = &poison {
-        sink.write_skipped(failure.clone());
+        sink.write_skipped(at, failure.clone());
     }
     let chosen = if poison.is_some() { old } else { new };
     let values: SmallVec<[_; 4]> = chosen.iter().map(|id| slots[id.0 as usize].clone()).collect();

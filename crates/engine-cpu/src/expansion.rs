@@ -1,15 +1,16 @@
 //! Composites for which there is no kernel: their expansion runs as a plan inside the step. Rare, so it is planned on the
 //! spot and thrown away.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gt_engine::{Sink, Value};
-use gt_ir::{Failure, FailureKind, Instr, Scalar};
-use gt_plan::{Canonicalizer, Immediates, PlanOptions, Slot};
+use gt_engine::{Cancel, Sink, Value};
+use gt_ir::{Cause, Failure, FailureKind, Instr, Scalar};
+use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, Slot};
 use parking_lot::Mutex;
 
 use crate::buffer::CpuBuffer;
-use crate::engine::{Context, prepare_steps, run_steps};
+use crate::engine::{Context, LIMITS, prepare_steps, run_steps};
 
 /// Keeps what a plan publishes.
 #[derive(Default)]
@@ -19,11 +20,31 @@ impl Sink<CpuBuffer> for Kept {
     fn publish(&self, slot: Slot, value: Value<CpuBuffer>) {
         self.0.lock().push((slot, value));
     }
-    fn write_skipped(&self, _: Arc<Failure>) {}
+    fn settled(&self, _: Slot) {
+        unreachable!("this engine has no pending values");
+    }
+    fn place(&self, failure: Arc<Failure>) -> Arc<Failure> {
+        failure
+    }
+    fn write_skipped(&self, _: u32, _: Arc<Failure>) {}
 }
 
 fn internal(message: impl ToString) -> Failure {
     Failure::new(FailureKind::Internal, message.to_string())
+}
+
+/// The input of the expansion that a failure inside of it blames: the one that the bad value was computed from, if it is one.
+fn input_behind(cause: Cause, plan: &Plan) -> Option<Slot> {
+    let Cause::Slot(slot) = cause else { return None };
+    let (mut behind, mut open) = (BTreeSet::new(), Vec::from([slot]));
+    while let Some(slot) = open.pop() {
+        if (slot as usize) < plan.inputs {
+            behind.insert(slot);
+        } else if let Some(instr) = plan.instrs.iter().find(|instr| instr.outs.iter().any(|id| id.0 as Slot == slot)) {
+            open.extend(instr.ins.iter().map(|id| id.0 as Slot));
+        }
+    }
+    behind.first().copied().filter(|_| behind.len() == 1)
 }
 
 /// The results of a composite on these inputs.
@@ -40,12 +61,16 @@ pub(crate) fn run(
     let operand = |id| expansion.inputs.iter().position(|&i| i == id);
     let mut canonicalizer = Canonicalizer::default();
     let canonical = canonicalizer.run(&expansion.window, |id| operand(id).map(|i| types[i])).map_err(internal)?;
-    let plan = gt_plan::build(&expansion.window, canonical, PlanOptions::default()).map_err(internal)?;
+    let options = PlanOptions { limits: LIMITS, ..PlanOptions::DEFAULT };
+    let plan = gt_plan::build(&expansion.window, canonical, options).map_err(internal)?;
     let steps = prepare_steps(&plan);
     let immediates = Immediates::of(&expansion.window);
     let inputs = canonical.inputs.iter().filter_map(|&id| operand(id)).map(|i| Ok(ins[i].clone())).collect();
     let (sink, mut slots) = (Kept::default(), Vec::new());
-    let inner = Context { plan: &plan, immediates: &immediates, allocator: cx.allocator, pool: cx.pool };
+    // It is one instruction, and who asked for it wants a result.
+    let cancel = Cancel::default();
+    let inner =
+        Context { plan: &plan, immediates: &immediates, allocator: cx.allocator, pool: cx.pool, cancel: &cancel };
     run_steps(&inner, &steps, inputs, &mut slots, &sink);
     let published = sink.0.into_inner();
     let result = |id| {
@@ -55,7 +80,12 @@ pub(crate) fn run(
         let found = published.iter().find(|(slot, _)| canonical.id(*slot) == id).map(|(_, value)| value.clone());
         match found {
             Some(Ok(buffer)) => Ok(buffer),
-            Some(Err(failure)) => Err((*failure).clone()),
+            Some(Err(failure)) => {
+                let behind = failure.cause.and_then(|cause| input_behind(cause, &plan));
+                let number = behind.and_then(|slot| operand(canonical.id(slot)));
+                let cause = number.and_then(|number| u8::try_from(number).ok()).map(Cause::Input);
+                Err(Failure { cause, ..(*failure).clone() })
+            }
             None => Err(internal(format!("the expansion of {} lost a result", instr.op.display_name()))),
         }
     };

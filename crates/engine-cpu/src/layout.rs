@@ -40,7 +40,8 @@ impl Layout {
 
     /// Axis `i` becomes axis `perm[i]`.
     pub fn permute(&self, perm: &Steps) -> Self {
-        Layout { shape: perm.map(|p| self.shape[p as usize]), strides: perm.map(|p| self.strides[p as usize]), ..*self }
+        let shape = self.shape.permuted(perm).expect("a permutation of the axes");
+        Layout { shape, strides: perm.map(|p| self.strides[p as usize]), ..*self }
     }
 
     /// Repeats axes of extent 1 and adds axes in front; `shape` must be broadcastable to.
@@ -69,7 +70,10 @@ impl Layout {
                 return None;
             }
             offset += start * self.strides[axis];
-            out.strides[axis] = self.strides[axis] * steps[axis];
+            // A single element may be any step from the next, which is nowhere. Otherwise the step is inside the axis.
+            if sizes[axis] > 1 {
+                out.strides[axis] *= steps[axis];
+            }
         }
         out.offset = usize::try_from(offset).ok()?;
         Some(out)
@@ -80,20 +84,13 @@ impl Layout {
         if axes.is_empty() {
             return *self;
         }
-        let kept = || (0..self.shape.rank()).filter(|&a| !axes.contains(a));
-        let (shape, strides) = (kept().map(|a| self.shape[a]).collect(), kept().map(|a| self.strides[a]).collect());
-        Layout { shape, strides, ..*self }
+        let strides = (0..self.shape.rank()).filter(|&a| !axes.contains(a)).map(|a| self.strides[a]).collect();
+        Layout { shape: axes.remove_from(&self.shape), strides, ..*self }
     }
 
     /// With axes of one element put in: undoes [`Layout::drop_axes`].
     pub fn insert_axes(&self, axes: AxisSet) -> Self {
-        let mut out = *self;
-        for axis in axes.iter() {
-            let at = axis.min(out.shape.rank());
-            out.shape.insert(at, 1);
-            out.strides.insert(at, 0);
-        }
-        out
+        Layout { shape: axes.insert_into(&self.shape), strides: axes.insert_value(&self.strides, 0), ..*self }
     }
 
     /// The same elements, row-major, in another shape without copying; `None` when strides do not allow it.

@@ -23,11 +23,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use gt_engine::presence;
+use gt_engine::{Cancel, presence};
+use gt_ir::Failure;
 use parking_lot::Mutex;
 
+use crate::affinity::CoreAffinity;
+use crate::alloc::{Allocator, Plain, Room};
+use crate::denormal;
 use crate::distance::Ball;
-use crate::placement::Placement;
 
 /// How long a thread looks for work, or for the end of it, before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
@@ -62,6 +65,10 @@ const RUN: u64 = 1 << 32;
 pub struct Pool {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
+    /// What pieces of work take their memory from.
+    memory: Arc<Allocator>,
+    /// Of the plan that runs.
+    cancel: Cancel,
 }
 
 struct Shared {
@@ -73,7 +80,7 @@ struct Shared {
     ending: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     job: UnsafeCell<Job>,
-    placement: Placement,
+    affinity: CoreAffinity,
     /// The longest work of late.
     longest_nanos: AtomicUsize,
     /// Whether the helper is far away (POOL-5), and how many pieces of work there were since that was looked at.
@@ -93,6 +100,8 @@ struct Share {
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
     caller: Thread,
+    /// Whether the caller takes denormal numbers for zeros (DENORMAL-1).
+    flushes: bool,
 }
 
 // SAFETY: `job` is handed over through `state` as POOL-1 says; `work` is Sync, everything else is atomic or locked.
@@ -101,8 +110,13 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Pool {
-    /// A pool in which `threads` threads work: the caller and `threads - 1` helpers.
+    /// A pool in which `threads` threads work, the caller and `threads - 1` helpers, with no limit on memory.
     pub fn new(threads: usize) -> Pool {
+        Pool::within(threads, Allocator::new(u64::MAX))
+    }
+
+    /// A pool of so many threads, which work in memory of this allocator.
+    pub(crate) fn within(threads: usize, memory: Arc<Allocator>) -> Pool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             left: AtomicU64::new(0),
@@ -110,8 +124,8 @@ impl Pool {
             busy: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             panic: Mutex::new(None),
-            job: UnsafeCell::new(Job { work: &|_| (), caller: thread::current() }),
-            placement: Placement::new(),
+            job: UnsafeCell::new(Job { work: &|_| (), caller: thread::current(), flushes: false }),
+            affinity: CoreAffinity::new(),
             longest_nanos: AtomicUsize::new(0),
             is_far: AtomicBool::new(false),
             since_looked: AtomicUsize::new(0),
@@ -123,7 +137,25 @@ impl Pool {
                 thread::Builder::new().name(format!("gt-cpu-{i}")).spawn(move || shared.help(i)).ok()
             })
             .collect();
-        Pool { shared, helpers }
+        Pool { shared, helpers, memory, cancel: Cancel::default() }
+    }
+
+    /// Whether nobody wants the work any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// Says whom the work is for from now on.
+    pub(crate) fn set_cancel(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
+    }
+
+    /// Memory for `len` elements to work with (ROOM-1).
+    ///
+    /// # Errors
+    /// When the limit or the session's quota leaves no room for them.
+    pub(crate) fn room<T: Plain>(&self, len: usize) -> Result<Room<T>, Failure> {
+        self.memory.room(len)
     }
 
     /// How many threads work on a run, the caller included.
@@ -185,12 +217,12 @@ impl Pool {
         // SAFETY: only the lifetime changes, and `finish` returns when nobody uses `work` any more.
         let work: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(f) };
         // SAFETY: the run is closed and nobody is inside: the previous one waited for that (POOL-1).
-        unsafe { *shared.job.get() = Job { work, caller: thread::current() } };
+        unsafe { *shared.job.get() = Job { work, caller: thread::current(), flushes: denormal::is_flushed() } };
         shared.deal(chunks);
         shared.left.store(0, Ordering::Relaxed);
         let run = (shared.state.load(Ordering::Relaxed) & !(RUN - 1)).wrapping_add(RUN);
         shared.state.store(run | OPEN, Ordering::Release);
-        shared.placement.keep_away();
+        shared.affinity.keep_away();
         let mut alone = nanos < WORTH_DISTURBING_NANOS && shared.is_crowded();
         let call = || self.helpers.iter().take(chunks - 1).for_each(|helper| helper.thread().unpark());
         if !alone {
@@ -261,7 +293,7 @@ impl Shared {
 
     /// Whether a helper would take its core from a thread that records.
     fn is_crowded(&self) -> bool {
-        self.placement.cores() <= self.shares.len() && presence::is_recording()
+        self.affinity.cores() <= self.shares.len() && presence::is_recording()
     }
 
     /// Looks for work, for as long as that harms nobody (POOL-3); whether there is some.
@@ -293,7 +325,7 @@ impl Shared {
     }
 
     fn help(&self, own: usize) {
-        self.placement.enrol();
+        self.affinity.enrol();
         let mut last_run = 0;
         loop {
             let fresh = |state: u64| state & OPEN != 0 && state / RUN != last_run;
@@ -315,6 +347,7 @@ impl Shared {
             // SAFETY: this thread joined, so the caller waits for it and `job` stays as it is (POOL-1).
             let job = unsafe { &*self.job.get() };
             let caller = job.caller.clone();
+            denormal::set_flushed(job.flushes);
             // SAFETY: `work` outlives the run, which does not end before this thread leaves.
             self.take_chunks(own, &mut || (), unsafe { &*job.work });
             self.left.fetch_add(1, Ordering::Release);

@@ -4,6 +4,8 @@
 //! SINGLE-1: a kernel that changes a part of its first operand writes in place when the step may take the operand over
 //! (PLAN-3) and into a copy otherwise. The operand leaves its slot only when the kernel has succeeded.
 
+#![allow(clippy::disallowed_macros, reason = "smallvec! lists the one to three results of an instruction")]
+
 use std::sync::Arc;
 
 use gt_ir::ops::{Check, Matmul, Slice, UpdateSlice};
@@ -13,10 +15,10 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::Layout;
 use crate::buffer::CpuBuffer;
-use crate::engine::{Context, Lone};
+use crate::engine::{Context, PreparedSingle};
 use crate::fused::Slots;
-use crate::host_memory::{adopted, has_only_bools};
 use crate::kernels::{self, Dst, Operands, Src};
+use crate::transfer::{adopted, has_only_bools};
 
 pub(crate) type Results = SmallVec<[CpuBuffer; 2]>;
 
@@ -33,7 +35,7 @@ pub(crate) fn run(
     cx: &Context<'_>,
     step: &Step,
     instr: &Instr,
-    lone: Lone,
+    lone: PreparedSingle,
     slots: &mut Slots,
 ) -> Result<Results, Failure> {
     let single = Single { cx, step, instr, scalars: cx.plan.scalars(step.instrs[0], cx.immediates) };
@@ -57,13 +59,11 @@ pub(crate) fn run(
             kernels::scan(pool, ins[0], outs[0], op.axis as usize, op.kind, op.reverse);
             Ok(())
         }),
-        Op::Sort(op) => single.make(slots, |ins, outs| {
-            kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending);
-            Ok(())
-        }),
+        Op::Sort(op) => single
+            .make(slots, |ins, outs| kernels::sort(pool, ins[0], outs[0], outs[1], op.axis as usize, op.descending)),
         Op::Matmul(op) => {
             let (operands, result) = single.product(slots, op, lone.turned)?;
-            kernels::matmul(pool, operands.a, operands.b, operands.c);
+            kernels::matmul(pool, operands.a, operands.b, operands.c)?;
             Ok(smallvec![result])
         }
         Op::Pad(op) => single.make(slots, |ins, outs| {
@@ -102,7 +102,7 @@ pub(crate) fn run(
 pub(crate) fn run_two_products(
     cx: &Context<'_>,
     steps: [&Step; 2],
-    lones: [Lone; 2],
+    lones: [PreparedSingle; 2],
     slots: &Slots,
 ) -> Result<[CpuBuffer; 2], Failure> {
     let product = |i: usize| {
@@ -111,7 +111,7 @@ pub(crate) fn run_two_products(
         Single { cx, step, instr, scalars: &[] }.product(slots, op, lones[i].turned)
     };
     let [(first, first_result), (second, second_result)] = [product(0)?, product(1)?];
-    kernels::two_matmuls(cx.pool, [first, second]);
+    kernels::two_matmuls(cx.pool, [first, second])?;
     Ok([first_result, second_result])
 }
 
@@ -260,7 +260,7 @@ impl Single<'_> {
         layout.slice(sizes, &starts, steps).ok_or_else(|| {
             let (name, shape) = (self.instr.op.display_name(), layout.shape);
             let message =
-                format!("{name}: {sizes} elements from {starts:?} on, {steps} apart, do not fit shape {shape}");
+                format!("{name}: {sizes} elements starting at {starts:?} with steps {steps} do not fit shape {shape}");
             Failure::new(FailureKind::Value, message)
         })
     }
@@ -272,6 +272,7 @@ impl Single<'_> {
             let message = format!("an upload of {ty} needs {} bytes, got {have}", ty.bytes());
             return Err(Failure::new(FailureKind::Value, message));
         };
+        payload.settle();
         if let Some(value) = adopted(ty, payload, |storage| self.cx.allocator.adopt(storage)) {
             return Ok(smallvec![value]);
         }

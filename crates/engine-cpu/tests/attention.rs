@@ -166,9 +166,9 @@ fn run_masked(case: &Case, x: &Inputs, mask: Option<&Tensor>, placed: Placed, th
         scale: case.scale,
         causal: case.causal,
     };
-    attention(&pool, &problem, out.dst(), lse.dst());
+    attention(&pool, &problem, out.dst(), lse.dst()).unwrap();
     let to = AttentionGrads { q: dq.dst(), k: dk.dst(), v: dv.dst() };
-    attention_grad(&pool, &problem, out.src(), lse.src(), grad.src(), to);
+    attention_grad(&pool, &problem, out.src(), lse.src(), grad.src(), to).unwrap();
     let results = [out, lse, dq, dk, dv];
     if placed == Placed::Spaced {
         for x in &results {

@@ -1,7 +1,7 @@
 //! An op's bits depend on its operands' values and shapes only: not on fusion, threads, strides or instruction set.
 
-use gt_engine::conformance::{Grouping, PlanBuilder, SplitMix, run_plan, upload};
-use gt_engine::numbers;
+use gt_engine_check::conformance::{Grouping, PlanBuilder, SplitMix, run_plan, upload};
+use gt_engine_check::numbers;
 use gt_engine_cpu::{Config, CpuEngine};
 use gt_ir::ops::{Binary, Cast, Matmul, Permute, Reduce, ReduceKind, Side, Unary};
 use gt_ir::rows::{BinaryKind, UnaryKind};
@@ -31,16 +31,13 @@ fn reversed(tensor: &HostTensor) -> HostTensor {
 /// A chain over two operands with elementwise and reduced results; `turned` operands arrive with their axes reversed
 /// and are turned back by a view.
 fn program(ty: TensorType, axes: &[usize], turned: bool) -> (PlanBuilder, Vec<Slot>) {
-    let mut given = ty;
-    if turned {
-        given.shape.reverse();
-    }
+    let reversed: Steps = (0..ty.shape.rank() as i64).rev().collect();
+    let given = if turned { ty.with_shape(ty.shape.permuted(&reversed).expect("every axis once")) } else { ty };
     let mut b = PlanBuilder::new(&[given, given]);
     let (mut x, mut y) = (0, 1);
     if turned {
-        let perm: Steps = (0..ty.shape.rank() as i64).rev().collect();
-        x = b.one(Permute { perm }, &[x], &[]);
-        y = b.one(Permute { perm }, &[y], &[]);
+        x = b.one(Permute { perm: reversed }, &[x], &[]);
+        y = b.one(Permute { perm: reversed }, &[y], &[]);
     }
     let binary = |kind| Binary { kind, scalar: Side::None };
     let reduce = |kind| Reduce { kind, axes: AxisSet::of(axes), keepdim: false };

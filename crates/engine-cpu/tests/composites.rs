@@ -5,9 +5,10 @@ mod recorded;
 
 use std::sync::Arc;
 
-use gt_engine::conformance::compare::{Allowance, difference as differs};
-use gt_engine::conformance::{SplitMix, make_values, upload};
-use gt_engine::{Buffer, Engine, Value, numbers};
+use gt_engine::{Buffer, Engine, Value};
+use gt_engine_check::conformance::compare::{Allowance, difference as differs};
+use gt_engine_check::conformance::{SplitMix, make_values, upload};
+use gt_engine_check::numbers;
 use gt_engine_cpu::{Config, CpuBuffer, CpuEngine};
 use gt_ir::ops::*;
 use gt_ir::{DType, Domain, Failure, FailureKind, HostTensor, Op, Scalar, Steps, TensorId, TensorType};

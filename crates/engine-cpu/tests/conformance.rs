@@ -1,10 +1,18 @@
 //! The suite every engine must pass, part by part so that they run beside each other.
 
-use gt_engine::{Late, conformance};
+use gt_engine::Engine;
+use gt_engine_check::{Late, conformance};
 use gt_engine_cpu::{Config, CpuEngine};
+use gt_plan::EngineLimits;
 
 fn engine(threads: usize) -> CpuEngine {
     CpuEngine::new(Config { threads, memory_limit_bytes: 1 << 30 })
+}
+
+/// Golden plans, and those of the reference engine, are made within the same limits: they are the plans that run here.
+#[test]
+fn plans_recorded_elsewhere_are_those_of_this_engine() {
+    assert_eq!(engine(1).limits(), EngineLimits::MODERATE);
 }
 
 #[test]

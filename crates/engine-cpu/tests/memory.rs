@@ -1,9 +1,8 @@
 //! Memory: the limit, the cache, and results that take over what dies.
 
-use std::sync::Arc;
-
-use gt_engine::conformance::{Grouping, PlanBuilder, run_plan, start, upload};
-use gt_engine::{Buffer, Engine, numbers};
+use gt_engine::{Buffer, Engine};
+use gt_engine_check::conformance::{Grouping, PlanBuilder, prepared, run_plan, start, upload};
+use gt_engine_check::numbers;
 use gt_engine_cpu::{Config, CpuBuffer, CpuEngine};
 use gt_ir::ops::{Binary, Concat, Matmul, Put, PutMode, Reduce, ReduceKind, Side, Unary, UpdateSlice, Write};
 use gt_ir::rows::{BinaryKind, UnaryKind};
@@ -166,7 +165,7 @@ fn a_loop_of_writes_settles_in_memory() {
     let new = b.one(ADD, &[0, step], &[]);
     let written = b.one(Write {}, &[0, new], &[]);
     let built = b.finish(&[written], Grouping::Fused);
-    let program = Arc::new(engine.prepare(built.plan.clone()));
+    let program = prepared(&mut engine, &built.plan);
     let mut buffers: Vec<CpuBuffer> = upload(&mut engine, &[weight.clone(), weight]);
     let other = buffers.pop().unwrap();
     let mut current = buffers.pop().unwrap();

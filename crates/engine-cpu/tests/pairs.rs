@@ -4,8 +4,8 @@ mod recorded;
 
 use std::sync::Arc;
 
-use gt_engine::conformance::{SplitMix, make_values, upload};
 use gt_engine::{Buffer, Engine};
+use gt_engine_check::conformance::{SplitMix, make_values, upload};
 use gt_engine_cpu::{Config, CpuEngine};
 use gt_ir::ops::{Matmul, Permute, Unary};
 use gt_ir::rows::UnaryKind;

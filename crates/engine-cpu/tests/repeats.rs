@@ -5,8 +5,9 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use gt_engine::conformance::{SplitMix, make_values};
-use gt_engine::{Value, evaluate};
+use gt_engine::Value;
+use gt_engine_check::conformance::{SplitMix, make_values};
+use gt_engine_check::evaluate;
 use gt_ir::ops::*;
 use gt_ir::rows::BinaryKind;
 use gt_ir::{AxisSet, DType, Domain, HostTensor, TensorId, TensorType};

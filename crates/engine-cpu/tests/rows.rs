@@ -4,14 +4,15 @@
 mod recorded;
 mod row_programs;
 
-use gt_engine::conformance::{SplitMix, make_values, upload};
-use gt_engine::{Engine, Value, evaluate, numbers};
+use gt_engine::{Engine, Value};
+use gt_engine_check::conformance::{SplitMix, make_values, upload};
+use gt_engine_check::{evaluate, numbers};
 use gt_engine_cpu::CpuBuffer;
 use gt_ir::ops::*;
 use gt_ir::rows::{BinaryKind, UnaryKind};
 use gt_ir::{AxisSet, DType, Domain, HostTensor, Instr, Op, Shape, Steps, TensorId, TensorType};
-use gt_plan::{Plan, Role, StepKind, role, text};
-use recorded::program::check;
+use gt_plan::{Plan, Role, role, text};
+use recorded::program::{Program, check, check_interpreted};
 use recorded::{FUSED, Placed, Recorded, SEPARATE, difference, engine, place};
 use row_programs::Generator;
 
@@ -34,13 +35,13 @@ struct Seen {
 impl Seen {
     fn look(&mut self, plan: &Plan) {
         for step in &plan.steps {
-            let StepKind::Fused { space } = &step.kind else { continue };
+            let Some(space) = step.space() else { continue };
             if !reads_own(plan, step) {
                 continue;
             }
             let rank = space.rank();
             assert!(space[rank - 1] <= 1024 && space[rank - 1] * space[rank - 2] != 1025, "{}", text::print(plan));
-            let over_rows = |s: &u32| plan.types[*s as usize].shape != *space;
+            let over_rows = |s: &u32| plan.types[*s as usize].shape != space;
             self.whole_rows += 1;
             self.published_rows += step.publish.iter().any(over_rows) as usize;
             let arithmetic = |i: &Instr| role(&i.op) == Role::Elementwise && over_rows(&(i.outs[0].0 as u32));
@@ -72,6 +73,15 @@ fn random_programs_a() {
 #[test]
 fn random_programs_b() {
     random_programs(400..800);
+}
+
+/// What engines compile of folds, row values and spreads is what the instructions mean.
+#[test]
+fn the_reference_interprets_random_programs() {
+    let small = |program: &Program| program.inputs.iter().all(|(tensor, _)| tensor.ty.numel() < 10_000);
+    let programs = (0..300).map(|seed| (Generator::new(seed).program(), seed)).filter(|(program, _)| small(program));
+    let checked = programs.map(|(program, seed)| check_interpreted(&program, seed)).count();
+    assert!(checked > 150, "too few small programs: {checked}");
 }
 
 const SUM: Binary = binary(BinaryKind::Add);
@@ -216,7 +226,7 @@ fn reductions_of_fills_count_every_element() {
         [&[2], &[1024], &[1025], &[2048], &[5000], &[100_000], &[3, 4096], &[4096, 3], &[7, 300, 11], &[2100, 40]];
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8] {
         for dims in shapes {
-            for mask in 1..1u8 << dims.len() {
+            for mask in 1..1u16 << dims.len() {
                 let shape = Shape::new(dims);
                 let mut r = Recorded::default();
                 let ones = r.one(Fill { dtype, shape }, &[], &[1.into()]);

@@ -3,14 +3,25 @@
 use std::sync::Arc;
 
 use gt_ir::{Failure, HostTensor, TensorType};
-use gt_plan::{Immediates, Plan, Slot};
+use gt_plan::{EngineLimits, Immediates, Plan, Slot};
 
-use crate::adopt::Adopt;
-use crate::host_memory::{HostMemory, Uncounted};
+use crate::cancel::Cancel;
 use crate::quota::Quota;
+use crate::transfer::{Transfer, Uncounted};
 
 /// A value on a device, or the failure that poisons it.
 pub type Value<B> = Result<B, Arc<Failure>>;
+
+/// Whether a value is computed.
+#[derive(Clone, Debug)]
+pub enum ValueState {
+    /// A run that was submitted will compute it.
+    Pending,
+    /// Its elements can be read.
+    Ready,
+    /// The run that was to compute it failed.
+    Failed(Arc<Failure>),
+}
 
 /// A value's storage on a device. Clones share it; it never changes while it is shared. A handle is good for every engine
 /// that has such buffers, in the whole process: values move between workers so.
@@ -19,7 +30,14 @@ pub trait Buffer: Clone + Send + Sync + 'static {
     fn ty(&self) -> TensorType;
     /// Bytes of the storage it keeps alive.
     fn bytes(&self) -> usize;
-    /// A packed copy in ordinary memory. May be called from any thread; waits for the device if it must.
+    /// Tells handles of one storage from those of another, while both live.
+    fn storage(&self) -> usize;
+    /// Whether it is computed. An engine that is done when `submit` returns has no pending values.
+    fn state(&self) -> ValueState {
+        ValueState::Ready
+    }
+    /// A packed copy in ordinary memory, or a failure where there is no memory for it. Any thread may call it. It waits for a
+    /// pending value.
     fn read(&self) -> Result<HostTensor, Failure>;
     /// The elements where they are, packed, where that is ordinary memory: spares a copy. They do not change while this
     /// handle lives.
@@ -28,12 +46,22 @@ pub trait Buffer: Clone + Send + Sync + 'static {
     }
 }
 
-/// Receives values as they are computed.
+/// Receives the values of one run.
+///
+/// PUBLISH-1: every live-out slot is published once, before `submit` returns: ready, pending or poisoned. So a run can be submitted
+///         while those that compute its inputs still execute. Only a cancelled run may leave slots out.
+/// PUBLISH-2: a pending value is settled once, before the ticket's wait returns, whatever becomes of the run.
+/// PUBLISH-3: a pending value fails with a failure that `place` returned, so that dependents of other runs carry the same one.
+/// PUBLISH-4: a skipped write is reported before its values are published or settled.
 pub trait Sink<B>: Send + Sync {
-    /// A live-out slot is ready (or poisoned).
+    /// A live-out slot has this value.
     fn publish(&self, slot: Slot, value: Value<B>);
-    /// A write was skipped because a new value was poisoned; the cell kept its old value.
-    fn write_skipped(&self, failure: Arc<Failure>);
+    /// The value that was published as pending is no longer so.
+    fn settled(&self, slot: Slot);
+    /// Adds to a failure of this run what the engine does not know, such as the worker's name.
+    fn place(&self, failure: Arc<Failure>) -> Arc<Failure>;
+    /// The write of this number in the plan was skipped because a new value was poisoned; the cell kept its old value.
+    fn write_skipped(&self, instr: u32, failure: Arc<Failure>);
 }
 
 /// One run of a plan.
@@ -47,11 +75,15 @@ pub struct Run<B> {
     /// What the run's allocations are charged to, beside the engine's own limit. An allocation that it refuses fails
     /// its instruction as any lack of memory does.
     pub quota: Option<Arc<Quota>>,
+    /// Whether anybody still wants the results.
+    pub cancel: Cancel,
+    /// Whether denormal numbers are zeros, in operands and results. An engine that cannot do so computes with them.
+    pub flush_denormal: bool,
 }
 
 /// Work that was handed to an engine.
 pub trait Ticket: Send {
-    /// Waits until everything of the run has been published.
+    /// Waits until no value of the run is pending.
     fn wait(self: Box<Self>);
 }
 
@@ -75,9 +107,9 @@ pub struct Memory {
     pub limit_bytes: u64,
 }
 
-/// Executes plans on one device. Asynchronous: `submit` may return before the work is done; runs are
-/// executed in the order they were submitted. Failures are values: they poison what depends on them
-/// and never end a run.
+/// Executes plans on one device, in the order they were submitted. `submit` may return before the work is done: then values are
+/// published as pending, and the inputs of later runs may be pending too. Failures are values: they poison their dependents and
+/// never end a run.
 pub trait Engine: Send + 'static {
     /// The device's storage.
     type Buffer: Buffer;
@@ -86,8 +118,13 @@ pub trait Engine: Send + 'static {
 
     /// A short name: `cpu`, `reference`.
     fn name(&self) -> &'static str;
+    /// How large the steps of its plans may be.
+    fn limits(&self) -> EngineLimits;
     /// Does once per plan what need not be done per run.
-    fn prepare(&mut self, plan: Arc<Plan>) -> Self::Program;
+    ///
+    /// # Errors
+    /// When the device's compiler or memory does not allow it. The plan's values are poisoned then.
+    fn prepare(&mut self, plan: &Arc<Plan>) -> Result<Self::Program, Failure>;
     /// Queues a run.
     fn submit(&mut self, program: &Arc<Self::Program>, run: Run<Self::Buffer>) -> Box<dyn Ticket>;
     /// Waits for all that was submitted.
@@ -96,12 +133,8 @@ pub trait Engine: Send + 'static {
     fn memory(&self) -> Memory;
     /// Gives cached memory back to the system.
     fn trim(&mut self);
-    /// Gives memory for payloads, and counts what lies in ordinary memory for it.
-    fn host_memory(&self) -> Arc<dyn HostMemory> {
+    /// How payloads get into its memory.
+    fn transfer(&self) -> Arc<dyn Transfer<Self::Buffer>> {
         Arc::new(Uncounted)
-    }
-    /// Makes values of payloads in that memory, if it can do so where they lie.
-    fn adopter(&self) -> Option<Arc<dyn Adopt<Self::Buffer>>> {
-        None
     }
 }

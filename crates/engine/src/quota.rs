@@ -37,8 +37,9 @@ impl Quota {
             }
             Err(live) => {
                 let limit = self.limit_bytes;
-                let message =
-                    format!("out of memory: {bytes} bytes wanted, the session holds {live} of the {limit} it may have");
+                let message = format!(
+                    "out of memory: tried to allocate {bytes} bytes with {live} bytes in use; the session's limit is {limit} bytes"
+                );
                 Err(Failure::new(FailureKind::Memory, message))
             }
         }

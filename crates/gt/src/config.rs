@@ -1,23 +1,17 @@
 //! The variables a session is started with. Read once, at the first op; a value that does not parse is an error.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gt_client::{Error, Result};
-use gt_observe::{Component, Debug};
+use gt_observe::output::PLAN_WORKERS;
+use gt_observe::{Component, Debug, log_path};
 use gt_worker::{CompilePolicy, SessionConfig};
 
-use crate::memory_limit;
-
-/// Which engine runs instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// The fast CPU engine.
-    Cpu,
-    /// The slow engine that defines every op.
-    Reference,
-    /// The engine that computes nothing: every value reads as zeros. For `gt plan`.
-    Null,
-}
+use crate::backends::{AUTO, Backend};
+use crate::variables::{self, Lookup, count, flag, memory, text};
+use crate::{denormal, memory_limit};
 
 /// What `gt plan` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +37,9 @@ pub enum Compile {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `GT_BACKEND`.
-    pub backend: Backend,
+    pub backend: &'static Backend,
+    /// The user named the backend.
+    pub backend_is_chosen: bool,
     /// `GT_COMPILE` and `GT_AUTO_COMPILE`.
     pub compile: Compile,
     /// `GT_CLIENT_BATCH_SIZE`.
@@ -58,7 +54,7 @@ pub struct Config {
     pub threads: Option<usize>,
     /// `GT_MEMORY_LIMIT`, in bytes.
     pub memory_limit: u64,
-    /// `GT_INSTRUCTION_LOG`.
+    /// `GT_INSTRUCTION_LOG`, with what its `%` stand for.
     pub instruction_log: Option<PathBuf>,
     /// `GT_VERBOSE`.
     pub verbose: bool,
@@ -80,27 +76,18 @@ pub struct Config {
     pub strict_config: bool,
     /// `GT_AUTO_SHARD`.
     pub auto_shard: bool,
+    /// `GT_FLUSH_DENORMAL`.
+    pub flush_denormal: bool,
     /// `GT_DATA_ON_WORKERS`.
     pub data_on_workers: bool,
     /// The program is not run but planned.
     pub plan: Option<PlanRequest>,
 }
 
-/// The variables that belong to a session and travel with it to a server.
-const SESSION_VARIABLES: [&str; 8] = [
-    "GT_COMPILE",
-    "GT_AUTO_COMPILE",
-    "GT_HOTPATH_THRESHOLD",
-    "GT_HOTPATH_MIN_SEQ",
-    "GT_HOTPATH_MAX_EXPAND",
-    "GT_WORKER_BATCH_SIZE",
-    "GT_AUTO_SHARD",
-    "GT_BLOCKING",
-];
-
-/// Those of them that are set in this process.
-pub fn session_variables() -> Vec<(String, String)> {
-    SESSION_VARIABLES.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?))).collect()
+/// A variable of this process, or what a call put in its place.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    let asked = denormal::asked().filter(|_| name == denormal::VARIABLE);
+    asked.map(|on| u8::from(on).to_string()).or_else(|| std::env::var(name).ok())
 }
 
 /// How a worker runs a session with these variables.
@@ -112,62 +99,35 @@ pub fn session_config(variables: &[(String, String)]) -> Result<SessionConfig, S
     Config::read(&get).map(|config| config.session()).map_err(|e| e.to_string())
 }
 
-/// Looks up a variable; tests pass their own.
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-fn wrong(name: &str, value: &str, expected: &str) -> Error {
-    Error::Value(format!("{name}={value:?} is not valid: expected {expected}"))
-}
-
-/// A variable that is set and not empty.
-fn text(get: Lookup<'_>, name: &str) -> Option<String> {
-    get(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
-}
-
-fn flag(get: Lookup<'_>, name: &str) -> Result<Option<bool>> {
-    text(get, name)
-        .map(|v| match v.to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => Ok(true),
-            "0" | "false" | "no" | "off" => Ok(false),
-            _ => Err(wrong(name, &v, "0 or 1")),
-        })
-        .transpose()
-}
-
-fn count(get: Lookup<'_>, name: &str) -> Result<Option<usize>> {
-    text(get, name)
-        .map(|v| match v.parse::<usize>() {
-            Ok(n) if n >= 1 => Ok(n),
-            _ => Err(wrong(name, &v, "a whole number from 1 up")),
-        })
-        .transpose()
-}
-
 impl Config {
     /// The settings of this process's environment.
     ///
     /// # Errors
     /// When a variable does not parse; the error names it.
     pub fn from_env() -> Result<Config> {
-        Config::read(&|name| std::env::var(name).ok())
+        Config::read(&variable)
     }
 
-    fn read(get: Lookup<'_>) -> Result<Config> {
-        let backend = match text(get, "GT_BACKEND").as_deref() {
-            None | Some("auto" | "cpu") => Backend::Cpu,
-            Some("reference") => Backend::Reference,
-            Some("cuda") => {
-                return Err(Error::Value(
-                    "GT_BACKEND=cuda: this build of GT has no CUDA engine; use auto, cpu or reference".into(),
-                ));
-            }
-            Some(other) => return Err(wrong("GT_BACKEND", other, "auto, cpu, cuda or reference")),
-        };
-        let plan = match count(get, "GT_PLAN_WORKERS")? {
+    /// As [`Config::from_env`], for the first op: warns of variables that mean nothing.
+    ///
+    /// # Errors
+    /// Also when a filter makes an error of the warning.
+    pub(crate) fn at_first_op() -> Result<Config> {
+        let config = Config::from_env()?;
+        variables::variable_warnings().into_iter().try_for_each(|(_, said)| gt_client::warn_once(said))?;
+        Ok(config)
+    }
+
+    pub(crate) fn read(get: Lookup<'_>) -> Result<Config> {
+        variables::check(get)?;
+        let asked = text(get, "GT_BACKEND");
+        let name = asked.as_deref().unwrap_or(AUTO);
+        let backend = Backend::named(name).map_err(|e| Error::Value(format!("GT_BACKEND={name}: {e}")))?;
+        let plan = match count(get, PLAN_WORKERS)? {
             Some(workers) => Some(PlanRequest { workers, explain: flag(get, "GT_PLAN_EXPLAIN")?.unwrap_or(false) }),
             None => None,
         };
-        let backend = if plan.is_some() { Backend::Null } else { backend };
+        let backend = if plan.is_some() { Backend::null() } else { backend };
         let auto = flag(get, "GT_AUTO_COMPILE")?;
         let compile = match (flag(get, "GT_COMPILE")?, auto) {
             (Some(true), _) => Compile::Always,
@@ -177,13 +137,10 @@ impl Config {
         };
         // Without automatic compilation windows are still planned, but never compiled.
         let never = auto == Some(false) && compile == Compile::Auto;
-        let memory_limit = match text(get, "GT_MEMORY_LIMIT") {
-            Some(v) => memory_limit::parse(&v)
-                .ok_or_else(|| wrong("GT_MEMORY_LIMIT", &v, "bytes, such as 4GiB, 500MB or 80%"))?,
-            None => memory_limit::available() / 10 * 9,
-        };
+        let memory_limit = memory(get, "GT_MEMORY_LIMIT")?.unwrap_or_else(|| memory_limit::available() / 10 * 9);
         Ok(Config {
             backend,
+            backend_is_chosen: !matches!(asked.as_deref(), None | Some("auto")),
             compile,
             client_batch_size: count(get, "GT_CLIENT_BATCH_SIZE")?,
             blocking: flag(get, "GT_BLOCKING")?.unwrap_or(false),
@@ -191,7 +148,9 @@ impl Config {
             hotpath_threshold: if never { u64::MAX } else { count(get, "GT_HOTPATH_THRESHOLD")?.unwrap_or(5) as u64 },
             threads: count(get, "GT_NUM_THREADS")?,
             memory_limit,
-            instruction_log: text(get, "GT_INSTRUCTION_LOG").map(PathBuf::from),
+            instruction_log: text(get, "GT_INSTRUCTION_LOG")
+                .map(|name| log_path(&name).map_err(|why| Error::Value(format!("GT_INSTRUCTION_LOG={name:?}: {why}"))))
+                .transpose()?,
             verbose: flag(get, "GT_VERBOSE")?.unwrap_or(false),
             debug_client: flag(get, "GT_DEBUG_CLIENT")?.unwrap_or(false),
             debug_dispatcher: flag(get, "GT_DEBUG_DISPATCHER")?.unwrap_or(false),
@@ -202,6 +161,7 @@ impl Config {
             signals: text(get, "GT_CONFIG").map(PathBuf::from),
             strict_config: flag(get, "GT_STRICT_CONFIG")?.unwrap_or(false),
             auto_shard: flag(get, "GT_AUTO_SHARD")?.unwrap_or(false),
+            flush_denormal: flag(get, denormal::VARIABLE)?.unwrap_or(false),
             data_on_workers: flag(get, "GT_DATA_ON_WORKERS")?.unwrap_or(true),
             plan,
         })
@@ -219,7 +179,7 @@ impl Config {
             },
             hotpath_threshold: self.hotpath_threshold,
             batch_limit: self.worker_batch_size,
-            raises_all: self.blocking,
+            flush_denormal: Arc::new(AtomicBool::new(self.flush_denormal)),
             ..SessionConfig::default()
         }
     }
@@ -257,7 +217,7 @@ mod tests {
     #[test]
     fn defaults_are_automatic() {
         let c = read(&[]).unwrap();
-        assert_eq!((c.backend, c.compile, c.hotpath_threshold), (Backend::Cpu, Compile::Auto, 5));
+        assert_eq!((c.backend, c.compile, c.hotpath_threshold), (Backend::named("cpu").unwrap(), Compile::Auto, 5));
     }
 
     #[test]
@@ -282,6 +242,11 @@ mod tests {
             ("GT_STRICT_CONFIG", "x"),
             ("GT_AUTO_SHARD", "2"),
             ("GT_BLOCKING", "x"),
+            ("GT_INSTRUCTION_LOG", "gt-%d.log"),
+            ("GT_VERIFY_REPLAY", "zzz"),
+            ("GT_HOTPATH_MIN_SEQ", "zzz"),
+            ("GT_HOTPATH_MAX_EXPAND", "0"),
+            ("GT_INSTRUCTION_LOG_FULL", "2"),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

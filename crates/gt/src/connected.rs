@@ -5,30 +5,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gt_client::link::{Link, WaitError, WantedLoader, WorkerLoader};
-use gt_client::remote::Group;
+use gt_client::link::{Link, Progress, WaitError, WantedLoader, WorkerLoader};
 use gt_client::{Error, Result};
-use gt_ir::{HostTensor, TensorId, Window};
-use gt_observe::{Event, InstructionLog};
+use gt_ir::{FailureKind, HostTensor, TensorId, Window};
+use gt_observe::{Event, InstructionLog, output};
+use gt_remote::ShardedSession;
 use gt_worker::{Journal, SessionConfig};
 use parking_lot::Mutex;
 
 use crate::config::Config;
+use crate::server::ConnectOptions;
 
-/// The log of this process, if it has one: sessions that follow each other write to the same.
+/// The log of this process, if it has one: sessions that follow each other write to the same. None under `gt plan`.
 ///
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn instruction_log(config: &Config) -> Result<Option<Arc<InstructionLog>>> {
     static LOG: Mutex<Option<(PathBuf, Arc<InstructionLog>)>> = Mutex::new(None);
-    let Some(path) = &config.instruction_log else { return Ok(None) };
+    let Some(path) = config.instruction_log.as_ref().filter(|path| output::may_write(path)) else { return Ok(None) };
     let mut log = LOG.lock();
     if let Some((_, log)) = log.as_ref().filter(|(at, _)| at == path) {
         return Ok(Some(log.clone()));
     }
-    let created = InstructionLog::create(path).map_err(|e| {
-        Error::Value(format!("GT_INSTRUCTION_LOG={:?} cannot be written: {e}", path.display().to_string()))
-    })?;
+    let created = InstructionLog::create(path)
+        .map_err(|e| Error::Value(format!("cannot write GT_INSTRUCTION_LOG={:?}: {e}", path.display().to_string())))?;
     let created = Arc::new(created);
     *log = Some((path.clone(), created.clone()));
     Ok(Some(created))
@@ -36,8 +36,12 @@ pub(crate) fn instruction_log(config: &Config) -> Result<Option<Arc<InstructionL
 
 /// A session with a server.
 pub(crate) struct Connected {
-    group: Group,
+    group: ShardedSession,
+    /// How its server was reached.
+    pub(crate) reached: (String, ConnectOptions),
     log: Option<Lines>,
+    /// Somebody heard that a worker or the server is gone, or gave up waiting for one.
+    has_told_loss: AtomicBool,
 }
 
 /// What is logged.
@@ -50,7 +54,12 @@ struct Lines {
 
 impl Connected {
     /// One that has just been opened with the server at `server`.
-    pub(crate) fn new(group: Group, server: &str, log: Option<Arc<InstructionLog>>) -> Connected {
+    pub(crate) fn new(
+        group: ShardedSession,
+        server: &str,
+        reached: (String, ConnectOptions),
+        log: Option<Arc<InstructionLog>>,
+    ) -> Connected {
         let log = log.map(|log| {
             let name = format!("process-{}", std::process::id());
             let site_names = Some(Arc::new(|id| gt_client::site::name(id).unwrap_or_default()) as _);
@@ -60,7 +69,7 @@ impl Connected {
             let journal = Journal::new(log.clone(), &home(&group), &config);
             Lines { log, journal, server: server.to_string(), has_left: AtomicBool::new(false) }
         });
-        Connected { group, log }
+        Connected { group, reached, log, has_told_loss: AtomicBool::new(false) }
     }
 
     /// Ends the session.
@@ -72,8 +81,21 @@ impl Connected {
         }
     }
 
+    /// Whether the program knows that there is nobody who runs what it records.
+    pub(crate) fn has_told_loss(&self) -> bool {
+        self.has_told_loss.load(Ordering::Acquire)
+    }
+
     /// Waits are where a program may be stopped, and a log should tell what came before.
     fn waited<T>(&self, result: Result<T, WaitError>) -> Result<T, WaitError> {
+        let tells_loss = match &result {
+            Err(WaitError::Failed(failure)) => failure.kind == FailureKind::WorkerLost,
+            Err(WaitError::Interrupted) => !self.group.has_worker(),
+            Ok(_) => false,
+        };
+        if tells_loss {
+            self.has_told_loss.store(true, Ordering::Release);
+        }
         if let Some(lines) = &self.log {
             if let Err(WaitError::Failed(failure)) = &result {
                 lines.journal.error(failure);
@@ -85,13 +107,13 @@ impl Connected {
 }
 
 /// One word, whether there is a worker or not.
-fn home(group: &Group) -> String {
+fn home(group: &ShardedSession) -> String {
     group.home_name().unwrap_or_else(|| "none".to_string())
 }
 
 impl Deref for Connected {
-    type Target = Group;
-    fn deref(&self) -> &Group {
+    type Target = ShardedSession;
+    fn deref(&self) -> &ShardedSession {
         &self.group
     }
 }
@@ -122,8 +144,16 @@ impl Link for Connected {
         self.group.wake();
     }
 
+    fn close(&self) {
+        Connected::close(self);
+    }
+
     fn is_full(&self) -> bool {
         self.group.is_full()
+    }
+
+    fn progress(&self) -> Progress {
+        self.group.progress()
     }
 
     fn workers(&self) -> Vec<String> {

@@ -1,19 +1,20 @@
-//! The process's session, whichever kind it is.
+//! The calling thread's session, whichever kind it is: the process's, or one of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use crate::config::Config;
+use crate::connected::Connected;
+use crate::memory_limit::available;
+use crate::server::Gone;
+use crate::{embedded, gpus, group, server, signals};
 use gt_client::link::Link;
 use gt_client::session::Session;
 use gt_client::{Error, Result, session};
 use gt_ir::{Failure, HostAllocator, TensorId};
-use gt_plan::shard::Traffic;
+use gt_shard::Traffic;
 use gt_worker::{Memory, SessionHandle, WorkerStats};
-use parking_lot::Mutex;
-
-use crate::config::Config;
-use crate::connected::Connected;
-use crate::{embedded, group, server, signals};
 
 /// What the session's own functions need of it.
 pub(crate) enum Current {
@@ -23,7 +24,6 @@ pub(crate) enum Current {
     Remote(Arc<Connected>),
 }
 
-static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 static ON_START: OnceLock<fn()> = OnceLock::new();
 /// The program has left its server: `GT_ADDRESS` no longer says where its sessions are.
 static LEFT: AtomicBool = AtomicBool::new(false);
@@ -40,30 +40,26 @@ pub fn on_start(f: fn()) {
 }
 
 fn start() -> Result<Session> {
-    let config = Config::from_env()?;
+    let config = Config::at_first_op()?;
     signals::settle(&config)?;
-    let address = config.address.as_ref().filter(|_| !LEFT.load(Ordering::SeqCst));
-    let (session, current) = match address {
-        Some(address) => {
-            let options = server::ConnectOptions::default();
-            server::remember(address, &options);
-            server::open(&config, address, &options)?
-        }
+    if config.address.is_none() {
+        gpus::tell_of_unused(&config);
+    }
+    let address = config.address.as_ref().filter(|_| !LEFT.load(Ordering::SeqCst) && config.plan.is_none());
+    let session = match address {
+        Some(address) => server::open(&config, address, &server::ConnectOptions::default())?,
         None => match group::first(&config, gt_client::signal::demand())? {
-            Some(opened) => opened,
-            None => {
-                let (session, handle) = embedded::start(&config)?;
-                (session, Current::Embedded(handle))
-            }
+            Some(session) => session,
+            None => embedded::start(&config)?,
         },
     };
-    began(current);
+    give_up(&session, &server::take_left());
+    began();
     Ok(session)
 }
 
-/// A session is the process's own from now on.
-pub(crate) fn began(current: Current) {
-    *CURRENT.lock() = Some(current);
+/// A session is about to be used.
+pub(crate) fn began() {
     if let Some(f) = ON_START.get() {
         f();
     }
@@ -74,32 +70,50 @@ pub(crate) fn leave_server() {
     LEFT.store(true, Ordering::SeqCst);
 }
 
-/// Takes the session out of use.
-pub(crate) fn take() -> Option<Current> {
-    CURRENT.lock().take()
+/// What was kept with a session.
+pub(crate) fn of(session: &Session) -> Option<&Current> {
+    session.owner.downcast_ref::<Current>()
 }
 
-/// The embedded session, if that is what runs.
+/// The calling thread's session, if that is an embedded one.
 pub(crate) fn embedded_session() -> Option<SessionHandle> {
-    match &*CURRENT.lock() {
-        Some(Current::Embedded(session)) => Some(session.clone()),
-        Some(Current::Remote(_)) | None => None,
+    match of(session::running()?)? {
+        Current::Embedded(session) => Some(session.clone()),
+        Current::Remote(_) => None,
     }
 }
 
-fn remote() -> Option<Arc<Connected>> {
-    match &*CURRENT.lock() {
-        Some(Current::Remote(remote)) => Some(remote.clone()),
-        Some(Current::Embedded(_)) | None => None,
+/// The calling thread's session, if that is one with a server.
+pub(crate) fn remote() -> Option<Arc<Connected>> {
+    match of(session::running()?)? {
+        Current::Remote(remote) => Some(remote.clone()),
+        Current::Embedded(_) => None,
     }
 }
 
 /// The names of the values the session holds.
 pub(crate) fn values() -> Vec<TensorId> {
-    match &*CURRENT.lock() {
+    match session::running().and_then(of) {
         Some(Current::Embedded(session)) => session.values(),
         Some(Current::Remote(remote)) => remote.values(),
         None => Vec::new(),
+    }
+}
+
+/// Values that a server's session has not, though their tensors may still be there. Of values that failed, the worker of an embedded
+/// session tells itself.
+pub(crate) fn lost_values() -> Vec<Gone> {
+    remote().map_or_else(Vec::new, |remote| remote.all_lost())
+}
+
+/// Says why a new session has not these values.
+pub(crate) fn give_up(session: &Session, gone: &[Gone]) {
+    for (ids, why) in gone {
+        match of(session) {
+            Some(Current::Embedded(session)) => session.give_up(ids, why),
+            Some(Current::Remote(remote)) => remote.lost_before(ids, why.clone()),
+            None => {}
+        }
     }
 }
 
@@ -133,17 +147,30 @@ pub fn payload_memory() -> Option<Arc<dyn HostAllocator>> {
     embedded_session().map(|session| Arc::new(session.memory()) as Arc<dyn HostAllocator>)
 }
 
-/// What the workers have done so far; none before the first op.
+/// What the workers have done so far, all that the calling thread recorded before included: waits for that, as a read does. What
+/// failed meanwhile is raised by the next read all the same. None before the first op.
 ///
 /// # Errors
-/// When a server does not answer.
+/// When a server does not answer, or the wait was interrupted.
 pub fn stats() -> Result<Vec<WorkerStats>> {
+    gt_client::cut()?;
+    let interrupted = |_| Error::Interrupted;
+    if let Some(remote) = remote() {
+        session::blocking(|| remote.wait_executed(&session::interrupted)).map_err(session::wait_error)?;
+    } else if let Some(session) = embedded_session() {
+        session::blocking(|| session.wait_executed(&session::interrupted)).map_err(interrupted)?;
+    }
+    counts()
+}
+
+/// What the workers have done so far, of what they have been sent.
+fn counts() -> Result<Vec<WorkerStats>> {
     if let Some(remote) = remote() {
         let texts = session::blocking(|| remote.stats(&session::interrupted)).map_err(session::wait_error)?;
         // A worker that did not ask for a name has been given one.
         let read = |(worker, text): (String, String)| Ok(WorkerStats { worker, ..WorkerStats::from_json(&text)? });
         let stats = texts.into_iter().map(read).collect::<Result<Vec<_>, String>>();
-        return stats.map_err(|e| Error::State(format!("the statistics of a worker: {e}")));
+        return stats.map_err(|e| Error::Connection(format!("cannot read a worker's statistics: {e}")));
     }
     Ok(embedded_session().map(|s| vec![s.worker().stats()]).unwrap_or_default())
 }
@@ -157,13 +184,23 @@ pub fn memory() -> Result<Memory> {
         return Ok(session.worker().memory());
     }
     let mut memory = Memory::default();
-    for s in stats()? {
+    for s in counts()? {
         memory.live_bytes += s.live_bytes;
         memory.peak_bytes += s.peak_bytes;
         memory.cached_bytes += s.cached_bytes;
         memory.limit_bytes += s.limit_bytes;
     }
     Ok(memory)
+}
+
+/// The most memory that this process may take: what its engine has, or would have.
+pub fn memory_limit_bytes() -> u64 {
+    static CONFIGURED: OnceLock<u64> = OnceLock::new();
+    let of_engine = embedded_session().map(|session| session.worker().memory().limit_bytes);
+    // A worker that has just been started has no engine yet, and so no limit.
+    of_engine.filter(|&limit| limit > 0).unwrap_or_else(|| {
+        *CONFIGURED.get_or_init(|| Config::from_env().map_or_else(|_| available(), |config| config.memory_limit))
+    })
 }
 
 /// What has travelled between workers so far: for each kind of collective how often, and how many bytes.
@@ -178,7 +215,7 @@ fn print_plan() {
     let _ = gt_client::synchronize();
     match remote().and_then(|group| group.report(plan.explain)) {
         Some(report) => print!("{report}"),
-        None => println!("nothing is placed: the program enters no signal that means more than one worker"),
+        None => println!("nothing is sharded: the script enters no signal with more than one worker"),
     }
 }
 
@@ -199,7 +236,68 @@ pub fn empty_cache() -> Result<()> {
     gt_client::synchronize()
 }
 
-/// Ends the session: nothing waits for what was still recorded. For the end of a program.
+/// For the end of a program: waits until everything that was recorded has run, in all sessions, and gives the failures that nobody was
+/// told of. A session that has run everything is given `news` to tell of one, and one without a worker to find one.
+pub fn finish(news: Duration) -> Vec<Error> {
+    // A forked child has none of the sessions, nor the threads that wait for them.
+    if session::is_forked() {
+        return Vec::new();
+    }
+    let mut errors = session::finish_left();
+    for session in session::all_running() {
+        match finish_session(session, news) {
+            Ok(()) => {}
+            // Its thread has ended meanwhile, and closes the session.
+            Err(Error::Connection(_) | Error::State(_)) if session::was_left(session) => {}
+            Err(error) => {
+                let interrupted = matches!(error, Error::Interrupted);
+                errors.push(error);
+                if interrupted {
+                    break;
+                }
+            }
+        }
+    }
+    // Python joins a thread before the thread's own end is over, so one may have left its session since.
+    errors.extend(session::finish_left());
+    errors
+}
+
+fn finish_session(session: &'static Session, news: Duration) -> Result<()> {
+    let remote = match of(session) {
+        Some(Current::Remote(remote)) => remote,
+        _ => return session::finish(session, &|| false),
+    };
+    let has_unrun = || session::has_unsent(session) || remote.has_unrun();
+    if remote.has_told_loss() && (remote.is_lost() || !remote.has_worker()) {
+        return Ok(());
+    }
+    let was_unrun = has_unrun();
+    let deadline = Instant::now() + news;
+    let gives_up = || !(has_unrun() && remote.has_worker()) && Instant::now() >= deadline;
+    session::blocking(|| {
+        while was_unrun && !remote.has_worker() && !remote.is_lost() && !gives_up() && !session::interrupted() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    // Without one there may be no room for what was recorded.
+    let can_run = remote.has_worker() && !remote.is_lost();
+    let done = if can_run { session::finish(session, &gives_up) } else { Err(Error::Interrupted) };
+    match (done, remote.loss()) {
+        // It took nothing with it that was still to be done.
+        (Err(_), Some(_)) if !was_unrun => Ok(()),
+        (Err(_), Some((_, why))) => Err(session::failed(why)),
+        (Err(Error::Interrupted), None) if session::interrupted() => Err(Error::Interrupted),
+        (Err(Error::Interrupted), None) if has_unrun() => Err(Error::Connection(format!(
+            "{} has no workers, so the last recorded operations have not run",
+            session.name
+        ))),
+        (Err(Error::Interrupted), None) => Ok(()),
+        (done, _) => done,
+    }
+}
+
+/// Ends all sessions: nothing waits for what was still recorded. For the end of a program.
 pub fn shutdown() {
     // A forked child has a copy of the connections; the session is its parent's.
     if session::is_forked() {
@@ -208,9 +306,6 @@ pub fn shutdown() {
     if session::running().is_some() {
         print_plan();
     }
-    match &*CURRENT.lock() {
-        Some(Current::Embedded(session)) => session.worker().shutdown(),
-        Some(Current::Remote(remote)) => remote.close(),
-        None => {}
-    }
+    session::mark_ended();
+    session::all_running().iter().for_each(|session| session.link.close());
 }

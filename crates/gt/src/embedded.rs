@@ -1,19 +1,22 @@
 //! The session with no server: a worker in this process.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use gt_client::Result;
-use gt_client::link::{Link, WaitError};
+use gt_client::link::{Link, Progress, WaitError};
 use gt_client::session::{Cuts, Session};
-use gt_engine_cpu::CpuEngine;
-use gt_engine_cpu::placement::Placement;
+use gt_client::{Result, RunAhead};
+use gt_engine::presence::Waiting;
+use gt_engine_cpu::affinity::CoreAffinity;
 use gt_ir::{HostTensor, TensorId, Window};
 use gt_observe::{Component, Debug};
-use gt_worker::{Interrupted, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
+use gt_worker::{Interrupted, ReadError, SessionConfig, SessionHandle, WorkerConfig};
 
-use crate::config::{Backend, Config};
+use crate::backends::Resources;
+use crate::config::Config;
 use crate::connected::instruction_log;
+use crate::current::Current;
 use crate::threads;
 
 /// Shared with the engine, which looks at it before each parallel step.
@@ -22,7 +25,7 @@ static THREADS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 struct Embedded {
     session: SessionHandle,
     /// The device thread keeps off the core of the thread that records.
-    placement: Arc<Placement>,
+    affinity: Arc<CoreAffinity>,
 }
 
 fn read_error(e: ReadError) -> WaitError {
@@ -38,7 +41,7 @@ fn read_error(e: ReadError) -> WaitError {
 
 impl Link for Embedded {
     fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
-        self.placement.keep_away();
+        self.affinity.keep_away();
         self.session.send(window, cancel).map_err(|Interrupted| WaitError::Interrupted)
     }
 
@@ -54,13 +57,28 @@ impl Link for Embedded {
         self.session.wake_if_sleeping();
     }
 
+    fn close(&self) {
+        self.session.worker().shutdown();
+    }
+
     fn is_full(&self) -> bool {
         self.session.is_full()
+    }
+
+    fn progress(&self) -> Progress {
+        // In this order: what has run by the second look was sent by the first, or everything counts as run.
+        let sent = self.session.sent();
+        Progress { sent, executed: self.session.executed() }
+    }
+
+    fn pause(&self, moment: Duration) {
+        let _waiting = Waiting::begin();
+        std::thread::sleep(moment);
     }
 }
 
 /// Starts the worker and opens the session.
-pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
+pub(crate) fn start(config: &Config) -> Result<Session> {
     let threads = threads::settle(config.threads);
     let log = instruction_log(config)?;
     let worker = WorkerConfig {
@@ -74,27 +92,20 @@ pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
         ..config.session()
     };
     let limit = config.memory_limit;
-    let placement = Arc::new(Placement::new());
+    let affinity = Arc::new(CoreAffinity::new());
     gt_engine::presence::recorder_is_here();
-    let enrolled = placement.clone();
-    let worker = match config.backend {
-        Backend::Cpu => {
-            let shared = THREADS.get_or_init(|| Arc::new(AtomicUsize::new(threads))).clone();
-            shared.store(threads, Ordering::Relaxed);
-            let make = move || {
-                let config = gt_engine_cpu::Config { threads, memory_limit_bytes: limit };
-                let engine = threads::Adjustable { engine: CpuEngine::new(config), threads: shared };
-                enrolled.enrol();
-                engine
-            };
-            WorkerHandle::spawn(make, worker)
-        }
-        Backend::Reference => WorkerHandle::spawn(move || gt_engine::Reference::with_limit(limit), worker),
-        Backend::Null => WorkerHandle::spawn(|| gt_engine::Null, worker),
+    let shared = THREADS.get_or_init(|| Arc::new(AtomicUsize::new(threads))).clone();
+    shared.store(threads, Ordering::Relaxed);
+    let host = Resources {
+        threads: shared,
+        memory_limit_bytes: Arc::new(AtomicU64::new(limit)),
+        affinity: affinity.clone(),
+        messengers: None,
     };
+    let worker = config.backend.start(host, worker);
     let handle = worker.open(session);
-    // The hook outlives no session: there is one per process, and it ends with the process.
-    handle.set_idle_hook(Box::new(gt_client::cut_idle));
+    let seat = Arc::new(OnceLock::new());
+    handle.set_idle_hook(Box::new(gt_client::idle_cut(seat.clone())));
     Debug::new(Component::Worker, config.verbose).print(|| {
         format!("worker_0 started: {:?} engine, {threads} threads, at most {} MiB", config.backend, limit >> 20)
     });
@@ -102,15 +113,18 @@ pub(crate) fn start(config: &Config) -> Result<(Session, SessionHandle)> {
     // the one before, so it pays where the recorder has a core of its own; elsewhere both would wait for each other.
     let spare_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > threads);
     let join_after = config.join_after(spare_core);
-    let session = Session {
-        link: Box::new(Embedded { session: handle.clone(), placement }),
+    Ok(Session {
+        link: Box::new(Embedded { session: handle.clone(), affinity }),
+        owner: Box::new(Current::Embedded(handle)),
+        name: "the workers of this process".into(),
+        seat,
         batch_size: config.client_batch_size,
         cuts: Cuts::NEAR,
         join_after,
         waits: config.blocking,
         debug: config.client_debug(),
-    };
-    Ok((session, handle))
+        ahead: RunAhead::default(),
+    })
 }
 
 pub(crate) fn threads_changed(n: usize) {

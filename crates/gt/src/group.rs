@@ -8,20 +8,20 @@ use gt_client::session::{self, Session};
 use gt_client::{Error, Result, synchronize};
 use gt_dispatcher::{Dispatcher, DispatcherConfig, Timer};
 use gt_net::{Address, Io, Listener, NetError};
-use gt_worker::serve::{ServeConfig, Service};
+use gt_serve::{ServeConfig, Service};
 use parking_lot::Mutex;
 
 use crate::config::Config;
-use crate::current::{self, Current};
+use crate::current;
 use crate::server::{self, ConnectOptions};
-use crate::serving::{Device, serve};
+use crate::serving::{Device, ServedData, serve};
 use crate::signals;
 
 /// How long workers of this process may take to join.
 const JOIN: Duration = Duration::from_secs(10);
 
 /// A server with its workers; ends when it is dropped.
-struct Group {
+struct WorkerSet {
     workers: Vec<Service>,
     dispatcher: Dispatcher,
     _timer: Timer,
@@ -31,11 +31,11 @@ struct Group {
 }
 
 /// The group of this process, if it asked for one.
-static GROUP: Mutex<Option<Group>> = Mutex::new(None);
+static GROUP: Mutex<Option<WorkerSet>> = Mutex::new(None);
 
-impl Group {
-    fn start(config: &Config, n: usize) -> Result<Group> {
-        let wrong = |e: NetError| Error::Connection(format!("a group of {n} workers: {e}"));
+impl WorkerSet {
+    fn start(config: &Config, n: usize) -> Result<WorkerSet> {
+        let wrong = |e: NetError| Error::Connection(format!("cannot start a group of {n} workers: {e}"));
         let path = gt_net::process_socket(&gt_net::runtime_directory().map_err(wrong)?, "group");
         let io = Io::start("gt-server").map_err(wrong)?;
         let debug = config.dispatcher_debug();
@@ -50,8 +50,10 @@ impl Group {
             threads: Some((cores / n).max(1)),
             memory_limit: Some((config.memory_limit / n as u64).to_string()),
             debug: config.debug_worker,
+            data: ServedData::default(),
         };
-        let mut group = Group { workers: Vec::new(), dispatcher, _timer: timer, _listener: listener, _io: io, address };
+        let mut group =
+            WorkerSet { workers: Vec::new(), dispatcher, _timer: timer, _listener: listener, _io: io, address };
         for i in 0..n {
             let mut serving = ServeConfig::new(group.address.clone(), Arc::new(crate::config::session_config));
             serving.id = format!("worker_{i}");
@@ -73,7 +75,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for WorkerSet {
     fn drop(&mut self) {
         self.dispatcher.end();
         for worker in self.workers.drain(..) {
@@ -110,7 +112,7 @@ pub fn gpu_workers(n: usize) -> Result<()> {
 
 /// Where the program leaves the number of workers to its signals: at least `n`. The first op sees to it by itself.
 pub(crate) fn grow(n: usize) -> Result<()> {
-    let is_elsewhere = session::lock(&GROUP).is_none() && current::is_remote();
+    let is_elsewhere = !session::is_process() || session::lock(&GROUP).is_none() && current::is_remote();
     let is_planned = Config::from_env()?.plan.is_some();
     if is_planned || ASKED.load(Ordering::SeqCst) || is_elsewhere || session::running().is_none() || worker_count() >= n
     {
@@ -120,20 +122,24 @@ pub(crate) fn grow(n: usize) -> Result<()> {
 }
 
 /// The session of the first op, if signals ask for more than one worker and the program did not say otherwise.
-pub(crate) fn first(config: &Config, n: usize) -> Result<Option<(Session, Current)>> {
+pub(crate) fn first(config: &Config, n: usize) -> Result<Option<Session>> {
     let n = config.plan.map_or(n, |plan| plan.workers);
     if n == 1 || config.plan.is_none() && ASKED.load(Ordering::SeqCst) {
         return Ok(None);
     }
     // Somebody forms a group right now, and will replace this session: not waited for, since they wait for it.
     let Some(mut group) = GROUP.try_lock() else { return Ok(None) };
-    let formed = Group::start(config, n)?;
+    let formed = WorkerSet::start(config, n)?;
     let opened = server::open(config, &formed.address.to_string(), &ConnectOptions::default())?;
     *group = Some(formed);
     Ok(Some(opened))
 }
 
 fn form(n: usize) -> Result<()> {
+    session::settle()?;
+    if !session::is_process() {
+        return if current::remote_workers() == Some(n) { Ok(()) } else { server::limit(n) };
+    }
     let mut group = session::lock(&GROUP);
     if group.is_none()
         && let Some(there) = current::remote_workers()
@@ -144,28 +150,29 @@ fn form(n: usize) -> Result<()> {
     if have == n {
         return Ok(());
     }
-    let config = Config::from_env()?;
+    let config = Config::at_first_op()?;
     signals::settle(&config)?;
     let running = session::running().is_some();
     if running {
         synchronize()?;
     }
-    let (new, opened, formed) = if n == 1 {
-        let (session, handle) = crate::embedded::start(&config)?;
-        (session, Current::Embedded(handle), None)
+    let (new, formed) = if n == 1 {
+        (crate::embedded::start(&config)?, None)
     } else {
-        let formed = Group::start(&config, n)?;
-        let (session, current) = server::open(&config, &formed.address.to_string(), &ConnectOptions::default())?;
-        (session, current, Some(formed))
+        let formed = WorkerSet::start(&config, n)?;
+        let session = server::open(&config, &formed.address.to_string(), &ConnectOptions::default())?;
+        (session, Some(formed))
     };
-    server::move_to(new, opened)?;
+    server::replace(new)?;
     *group = formed;
     Ok(())
 }
 
 /// How many workers the session has.
 pub fn worker_count() -> usize {
-    if let Some(group) = &*session::lock(&GROUP) {
+    if session::is_process()
+        && let Some(group) = &*session::lock(&GROUP)
+    {
         return group.workers.len();
     }
     current::remote_workers().unwrap_or(1)

@@ -5,19 +5,21 @@
 use std::sync::Arc;
 
 use gt_data::{
-    Announcement, Batch, DataError, Entry, LoaderSpec, MemoryAccount, Outcome, PoolMemory, Run, Source, Stats,
+    Announcement, Batch, DataError, Entry, FileAccess, LoaderSpec, MemoryAccount, Outcome, PoolMemory, Run, Source,
+    Stats,
 };
 use gt_ir::{Bytes, Shape, TensorType};
+use gt_serve::{BatchMaker, Loading, MadeBatch};
 use gt_worker::SessionMemory;
-use gt_worker::serve::{BatchMaker, Loading, MadeBatch};
 use parking_lot::Mutex;
 
 use crate::memory_limit;
 
 /// How many data sets of a session stay open between its loaders: an epoch is a loader, and its files are those of the last.
 const KEPT_SOURCES: usize = 8;
-/// The most threads of a loader: a client may ask for anything.
-const MOST_THREADS: usize = 256;
+/// The most threads that the loaders of a session have together, for each core: a client may ask for anything. A loader that gets
+/// none makes its batches on the thread that hands them over.
+const THREADS_PER_CORE: usize = 2;
 
 /// The data sets of one session.
 pub(crate) struct SessionLoading {
@@ -25,6 +27,34 @@ pub(crate) struct SessionLoading {
     sources: Mutex<Vec<(u64, Arc<dyn Source>)>>,
     /// What loaders hold is the session's as its values are.
     memory: PoolMemory,
+    /// What its client may have opened here.
+    access: FileAccess,
+    threads: Arc<Threads>,
+}
+
+/// Threads that loaders of one session may still start.
+struct Threads(Mutex<usize>);
+
+/// Threads of one loader: others may have them once it is gone.
+struct OfLoader {
+    threads: Arc<Threads>,
+    count: usize,
+}
+
+impl Threads {
+    /// So many, or as many as are left.
+    fn take(self: &Arc<Self>, wanted: usize) -> OfLoader {
+        let mut left = self.0.lock();
+        let count = wanted.min(*left);
+        *left -= count;
+        OfLoader { threads: self.clone(), count }
+    }
+}
+
+impl Drop for OfLoader {
+    fn drop(&mut self) {
+        *self.threads.0.lock() += self.count;
+    }
 }
 
 /// A session's memory, as loaders know it.
@@ -43,12 +73,14 @@ impl MemoryAccount for OfSession {
 }
 
 impl SessionLoading {
-    /// Loaders of a session that has this much memory.
-    pub(crate) fn new(memory: SessionMemory) -> SessionLoading {
+    /// Loaders of a session that has this much memory, and may have these files opened.
+    pub(crate) fn new(memory: SessionMemory, access: FileAccess) -> SessionLoading {
         // Batches lie where the engine takes them from as they are.
         let allocator = Arc::new(memory.clone());
         let memory = PoolMemory::charged_to(Arc::new(OfSession(memory))).with_allocator(allocator);
-        SessionLoading { sources: Mutex::default(), memory }
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = Arc::new(Threads(Mutex::new(THREADS_PER_CORE * cores)));
+        SessionLoading { sources: Mutex::default(), memory, access, threads }
     }
 
     fn source(&self, spec: &LoaderSpec) -> Result<Arc<dyn Source>, DataError> {
@@ -56,10 +88,10 @@ impl SessionLoading {
             return Ok(known);
         }
         // Not under the lock: it may take a while, and other loaders are other threads.
-        let source = spec.source.open()?;
+        let source = spec.source.open(&self.access)?;
         if source.fingerprint() != spec.fingerprint {
             let path = source.blocks().first().map_or_else(String::new, |block| source.file(block.file));
-            let why = "these files are not the ones that the program sees under the same names".to_string();
+            let why = "the worker's copy of the file differs from the script's".to_string();
             return Err(DataError::Schema { path, why });
         }
         let mut sources = self.sources.lock();
@@ -79,21 +111,23 @@ impl SessionLoading {
         Some(source)
     }
 
-    fn begin(&self, description: &[u8]) -> Result<Run, DataError> {
+    fn begin(&self, description: &[u8]) -> Result<Maker, DataError> {
         let mut spec = LoaderSpec::decode(description)?;
-        spec.run.threads = spec.run.threads.min(MOST_THREADS);
+        let source = self.source(&spec)?;
+        let threads = self.threads.take(spec.run.threads);
+        spec.run.threads = threads.count;
         // Blocks and batches lie in this process's memory, beside the engine's. Who makes a part holds a part of the pool.
         let budget = spec.run.memory_budget.min(memory_limit::available() / 2);
         spec.run.memory_budget = budget / spec.run.part.of.max(1) as u64;
         // Pages of its own: they go back to the system with the loader.
-        Run::start_in(self.source(&spec)?, spec.run, &self.memory.with_new_pages())
+        Ok(Maker::Running(Run::start_in(source, spec.run, &self.memory.with_new_pages())?, threads))
     }
 }
 
 impl Loading for SessionLoading {
     fn open(&self, description: &[u8]) -> Box<dyn BatchMaker> {
         Box::new(match self.begin(description) {
-            Ok(run) => Maker::Running(run),
+            Ok(maker) => maker,
             Err(error) => Maker::Over(over(Outcome::Failed { error, opening: true }, Stats::default())),
         })
     }
@@ -101,7 +135,8 @@ impl Loading for SessionLoading {
 
 /// One loader.
 enum Maker {
-    Running(Run),
+    /// The run ends before its threads are given back.
+    Running(Run, #[expect(dead_code, reason = "held as long as the run")] OfLoader),
     /// What there is to say from now on.
     Over(MadeBatch),
 }
@@ -112,7 +147,7 @@ fn over(outcome: Outcome, stats: Stats) -> MadeBatch {
 
 fn said(announcement: &Announcement, tensors: Vec<(TensorType, Bytes)>) -> MadeBatch {
     // What it says are numbers and names, which can always be written.
-    MadeBatch { tensors, note: announcement.encode().unwrap_or_default() }
+    MadeBatch { tensors, note: announcement.encode().unwrap_or_default().into() }
 }
 
 /// A batch, taken apart. What is said of a tensor is what the whole batch has, also where this is a part of its rows.
@@ -133,14 +168,18 @@ fn made(batch: Batch) -> Result<Vec<(TensorType, Bytes)>, DataError> {
 impl BatchMaker for Maker {
     fn next(&mut self, ended: &dyn Fn() -> bool) -> MadeBatch {
         let run = match self {
-            Maker::Running(run) => run,
+            Maker::Running(run, _) => run,
             Maker::Over(said) => return said.clone(),
         };
         let outcome = match run.next(ended) {
             Ok(Some((batch, position))) => {
-                let outcome = Outcome::of(&batch, position);
+                let (outcome, text) = (Outcome::of(&batch, position), batch.text.clone());
                 match made(batch) {
-                    Ok(tensors) => return said(&Announcement { outcome, stats: run.stats() }, tensors),
+                    Ok(tensors) => {
+                        let said = said(&Announcement { outcome, stats: run.stats() }, tensors);
+                        // Its strings count until the client has them.
+                        return MadeBatch { note: said.note.accompanied_by(Box::new(text)), ..said };
+                    }
                     Err(error) => Outcome::Failed { error, opening: false },
                 }
             }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gt_client::{Error, Result};
-use gt_engine::{Adopt, Engine, HostMemory, Memory, Run, Ticket};
+use gt_engine::{Engine, Memory, Run, Ticket, Transfer};
 use gt_engine_cpu::{CpuBuffer, CpuEngine, CpuProgram};
-use gt_plan::Plan;
+use gt_ir::Failure;
+use gt_plan::{EngineLimits, Plan};
 
 /// 0: not set by a call.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -60,7 +61,11 @@ impl Engine for Adjustable {
         self.engine.name()
     }
 
-    fn prepare(&mut self, plan: Arc<Plan>) -> CpuProgram {
+    fn limits(&self) -> EngineLimits {
+        self.engine.limits()
+    }
+
+    fn prepare(&mut self, plan: &Arc<Plan>) -> Result<CpuProgram, Failure> {
         self.engine.prepare(plan)
     }
 
@@ -81,11 +86,7 @@ impl Engine for Adjustable {
         self.engine.trim();
     }
 
-    fn host_memory(&self) -> Arc<dyn HostMemory> {
-        self.engine.host_memory()
-    }
-
-    fn adopter(&self) -> Option<Arc<dyn Adopt<CpuBuffer>>> {
-        self.engine.adopter()
+    fn transfer(&self) -> Arc<dyn Transfer<CpuBuffer>> {
+        self.engine.transfer()
     }
 }

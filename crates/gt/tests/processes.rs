@@ -5,13 +5,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gt::{Backend, ConnectOptions, Device, Tensor};
+use gt::{Backend, ConnectOptions, Device, ServedData, Tensor};
 use gt_dispatcher::{Dispatcher, DispatcherConfig};
 use gt_net::{Address, Io};
-use gt_worker::serve::{ServeConfig, Service};
+use gt_serve::{ServeConfig, Service};
 
 fn worker(server: &Address) -> Service {
-    let device = Device { backend: Backend::Cpu, threads: Some(1), memory_limit: Some("1GiB".into()), debug: false };
+    let device = Device {
+        backend: Backend::named("cpu").unwrap(),
+        threads: Some(1),
+        memory_limit: Some("1GiB".into()),
+        debug: false,
+        data: ServedData::default(),
+    };
     let mut config = ServeConfig::new(server.clone(), Arc::new(gt::session_config));
     config.listen_host = Some("127.0.0.1".into());
     gt::serve(&device, config).unwrap()
@@ -37,8 +43,11 @@ fn a_program_runs_on_a_server_loses_its_worker_and_goes_on() {
     let io = Io::start("server").unwrap();
     let dispatcher = Dispatcher::new(DispatcherConfig::default()).unwrap();
     let listener = dispatcher.listen(&io, &"127.0.0.1:0".parse().unwrap(), None).unwrap();
+    // Workers prove themselves by coming through the socket of their user.
+    let folder = tempfile::tempdir().unwrap();
+    let socket = dispatcher.listen(&io, &Address::Unix(folder.path().join("server.sock")), None).unwrap();
     let _timer = dispatcher.start_timer().unwrap();
-    let first = worker(listener.address());
+    let first = worker(socket.address());
     until("the worker joins", || first.is_joined());
 
     gt::connect(&listener.address().to_string(), &ConnectOptions::default()).unwrap();
@@ -62,7 +71,7 @@ fn a_program_runs_on_a_server_loses_its_worker_and_goes_on() {
     assert!(stats[0].total_instructions > 80 && stats[0].round_trips >= 12, "{stats:?}");
 
     // The worker goes, another comes: what was there is lost, and named.
-    let second = worker(listener.address());
+    let second = worker(socket.address());
     until("the second joins", || second.is_joined());
     drop(first);
     let error = loop {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::codec::Reader;
 use crate::hash::StreamHasher;
 use crate::text::Parser;
-use crate::{AxisSet, DType, OpError, Shape, Steps};
+use crate::{AxisSet, Counts, DType, MAX_RANK, OpError, Shape, Steps};
 
 /// One field of an op.
 pub trait Attr: Sized {
@@ -122,7 +122,7 @@ impl Attr for bool {
         match r.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            b => Err(OpError::malformed(format!("{b} is not a bool"))),
+            b => Err(OpError::malformed(format!("{b} is not a boolean"))),
         }
     }
     fn print(&self, out: &mut String) {
@@ -165,50 +165,58 @@ impl Attr for DType {
     }
     fn decode(r: &mut Reader<'_>) -> Result<Self, OpError> {
         let code = r.byte()?;
-        DType::from_code(code).ok_or_else(|| OpError::malformed(format!("no dtype has code {code}")))
+        DType::from_code(code).ok_or_else(|| OpError::malformed(format!("unknown dtype code {code}")))
     }
     fn print(&self, out: &mut String) {
         out.push_str(self.name());
     }
     fn parse(p: &mut Parser<'_>) -> Result<Self, OpError> {
         let word = p.word()?;
-        DType::from_name(word).ok_or_else(|| p.error(format!("no dtype is called '{word}'")))
+        DType::from_name(word).ok_or_else(|| p.error(format!("unknown dtype '{word}'")))
     }
     fn hash(&self, h: &mut StreamHasher) {
         h.word(*self as u64);
     }
 }
 
-/// A list of extents.
-impl Attr for Shape {
+/// Numbers that hash as extents: what a pad adds.
+impl Attr for Counts {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.rank() as u8);
         self.iter().for_each(|&d| crate::codec::put_varint(out, d as u64));
     }
     fn decode(r: &mut Reader<'_>) -> Result<Self, OpError> {
         let rank = r.rank()?;
-        let mut shape = Shape::default();
-        for _ in 0..rank {
-            shape.push(r.varint()? as usize);
-        }
-        match shape.checked_numel() {
-            Some(_) => Ok(shape),
-            None => Err(OpError::malformed(format!("a tensor of shape {shape} is too large to exist"))),
-        }
+        (0..rank).map(|_| r.varint().map(|d| d as usize)).collect()
     }
     fn print(&self, out: &mut String) {
         let _ = write!(out, "{self}");
     }
     fn parse(p: &mut Parser<'_>) -> Result<Self, OpError> {
-        let shape: Shape = p.list()?;
-        match shape.checked_numel() {
-            Some(_) => Ok(shape),
-            None => Err(p.error(format!("a tensor of shape {shape} is too large to exist"))),
-        }
+        p.list()
     }
     fn hash(&self, h: &mut StreamHasher) {
         h.word(self.rank() as u64);
         self.iter().for_each(|&d| h.extent(d));
+    }
+}
+
+/// A list of extents, in the form of [`Counts`].
+impl Attr for Shape {
+    fn encode(&self, out: &mut Vec<u8>) {
+        Counts::encode(self, out);
+    }
+    fn decode(r: &mut Reader<'_>) -> Result<Self, OpError> {
+        Shape::try_from(<Counts as Attr>::decode(r)?).map_err(|e| OpError::malformed(e.to_string()))
+    }
+    fn print(&self, out: &mut String) {
+        Counts::print(self, out);
+    }
+    fn parse(p: &mut Parser<'_>) -> Result<Self, OpError> {
+        Shape::try_from(<Counts as Attr>::parse(p)?).map_err(|e| p.error(e.to_string()))
+    }
+    fn hash(&self, h: &mut StreamHasher) {
+        Attr::hash(&**self, h);
     }
 }
 
@@ -236,10 +244,14 @@ impl Attr for Steps {
 
 impl Attr for AxisSet {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(self.0);
+        crate::codec::put_varint(out, self.0 as u64);
     }
     fn decode(r: &mut Reader<'_>) -> Result<Self, OpError> {
-        r.byte().map(AxisSet)
+        let bits = r.varint()?;
+        if bits >> MAX_RANK != 0 {
+            return Err(OpError::malformed(format!("{bits:#x} is not a valid set of axes (at most {MAX_RANK})")));
+        }
+        Ok(AxisSet(bits as u16))
     }
     fn print(&self, out: &mut String) {
         let axes: Steps = self.iter().map(|a| a as i64).collect();
@@ -247,9 +259,9 @@ impl Attr for AxisSet {
     }
     fn parse(p: &mut Parser<'_>) -> Result<Self, OpError> {
         let axes: Steps = p.list()?;
-        axes.iter().try_fold(AxisSet::default(), |set, &a| match a {
-            0..=7 => Ok(AxisSet(set.0 | 1 << a)),
-            _ => Err(p.error(format!("{a} is not an axis"))),
+        axes.iter().try_fold(AxisSet::default(), |set, &a| match usize::try_from(a) {
+            Ok(a) if a < MAX_RANK => Ok(AxisSet(set.0 | 1 << a)),
+            _ => Err(p.error(format!("{a} is not a valid axis"))),
         })
     }
     fn hash(&self, h: &mut StreamHasher) {

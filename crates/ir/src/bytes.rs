@@ -47,8 +47,11 @@ impl HostBuffer {
     }
 
     /// Zeros in ordinary memory, aligned to a cache line.
-    pub fn ordinary(len_bytes: usize) -> HostBuffer {
-        HostBuffer::new(Arc::new(Ordinary::new(len_bytes)))
+    ///
+    /// # Errors
+    /// When the system does not have it.
+    pub fn ordinary(len_bytes: usize) -> Result<HostBuffer, Failure> {
+        Ok(HostBuffer::new(Arc::new(Ordinary::new(len_bytes)?)))
     }
 
     /// What is in it.
@@ -85,10 +88,12 @@ struct Ordinary {
 }
 
 impl Ordinary {
-    fn new(len_bytes: usize) -> Ordinary {
-        let room = vec![0; len_bytes + LINE_BYTES];
+    fn new(len_bytes: usize) -> Result<Ordinary, Failure> {
+        let room_bytes = len_bytes.saturating_add(LINE_BYTES);
+        let mut room = crate::vec_for_bytes(room_bytes)?;
+        room.resize(room_bytes, 0);
         let start = room.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
-        Ordinary { room, start, len_bytes }
+        Ok(Ordinary { room, start, len_bytes })
     }
 }
 
@@ -110,6 +115,28 @@ impl HostBlock for Vec<u8> {
     }
 }
 
+/// Goes with bytes for as long as somebody holds them: the account they count on, usually.
+pub trait Companion: Any + Send + Sync {
+    /// The bytes become a value, which counts by itself from here on.
+    fn settle(&self) {}
+}
+
+/// Bytes and what goes with them.
+struct Accompanied {
+    bytes: Bytes,
+    companion: Box<dyn Companion>,
+}
+
+impl HostBlock for Accompanied {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // BYTES-1.
+        &mut []
+    }
+}
+
 /// Immutable payload bytes, shared without copying.
 #[derive(Clone)]
 pub struct Bytes(Held);
@@ -125,7 +152,25 @@ impl Bytes {
     pub fn block<B: HostBlock>(&self) -> Option<&B> {
         match &self.0 {
             Held::Shared(_) => None,
-            Held::Block(block) => (&**block as &dyn Any).downcast_ref(),
+            Held::Block(block) => match (&**block as &dyn Any).downcast_ref::<Accompanied>() {
+                Some(accompanied) => accompanied.bytes.block(),
+                None => (&**block as &dyn Any).downcast_ref(),
+            },
+        }
+    }
+
+    /// The same bytes, with something that is dropped when the last who holds them lets go.
+    #[must_use]
+    pub fn accompanied_by(self, companion: Box<dyn Companion>) -> Bytes {
+        Bytes(Held::Block(Arc::new(Accompanied { bytes: self, companion })))
+    }
+
+    /// Tells what goes with the bytes that they become a value. Whoever makes one of them says so first, as the two would count twice.
+    pub fn settle(&self) {
+        let Held::Block(block) = &self.0 else { return };
+        if let Some(Accompanied { bytes, companion }) = (&**block as &dyn Any).downcast_ref() {
+            companion.settle();
+            bytes.settle();
         }
     }
 }
@@ -233,7 +278,7 @@ mod tests {
     #[test]
     fn ordinary_memory_is_aligned_and_clear() {
         for len in [0, 1, 63, 64, 65, 100_000] {
-            let mut buffer = HostBuffer::ordinary(len);
+            let mut buffer = HostBuffer::ordinary(len).unwrap();
             assert_eq!(buffer.bytes_mut().len(), len);
             assert_eq!(buffer.bytes_mut().as_ptr() as usize % LINE_BYTES, 0);
             assert!(buffer.freeze().iter().all(|&b| b == 0));

@@ -6,18 +6,36 @@
 use smallvec::SmallVec;
 
 use crate::window::Payload;
-use crate::{Bytes, Instr, Op, OpError, Scalar, ScopeId, SiteId, TensorId, Window};
+use crate::{Bytes, INSTR_BYTES, Instr, Op, OpError, Scalar, ScopeId, SiteId, TensorId, Window};
+
+/// The most instructions of one window.
+pub const MAX_WINDOW_INSTRS: usize = 1 << 20;
+
+/// What the lists of one message may take in memory once they are decoded.
+const MOST_DECODED_BYTES: usize = 256 << 20;
 
 /// A cursor over bytes that came from outside.
+///
+/// READER-1: decoded, an instruction takes up to fifty times its encoded size, and a scalar sixteen times. So the memory that decoded
+/// lists take is limited, not only the size of the message.
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// What further lists may take in memory.
+    room_bytes: usize,
+    most_bytes: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the start of `bytes`.
+    /// Reads from the start of `bytes`. What is decoded may take as much memory as any message may.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes, at: 0 }
+        Reader::within(bytes, usize::MAX)
+    }
+
+    /// The same, where what is decoded may take `most_bytes` of memory at most (READER-1).
+    pub fn within(bytes: &'a [u8], most_bytes: usize) -> Self {
+        let most_bytes = most_bytes.min(MOST_DECODED_BYTES);
+        Reader { bytes, at: 0, room_bytes: most_bytes, most_bytes }
     }
 
     /// Bytes not read yet.
@@ -35,7 +53,7 @@ impl<'a> Reader<'a> {
     /// The next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], OpError> {
         if len > self.left() {
-            return Err(OpError::malformed(format!("{len} bytes announced, {} left", self.left())));
+            return Err(OpError::malformed(format!("{len} bytes announced, but {} left", self.left())));
         }
         let out = &self.bytes[self.at..self.at + len];
         self.at += len;
@@ -56,7 +74,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(OpError::malformed("a number is longer than 64 bits"))
+        Err(OpError::malformed("a number exceeds 64 bits"))
     }
 
     /// A signed number (zigzag).
@@ -69,16 +87,42 @@ impl<'a> Reader<'a> {
     pub fn count(&mut self, item_bytes: usize) -> Result<usize, OpError> {
         let n = self.varint()?;
         if n > (self.left() / item_bytes.max(1)) as u64 {
-            return Err(OpError::malformed(format!("{n} items announced in {} bytes", self.left())));
+            return Err(OpError::malformed(format!("{n} items announced, but only {} bytes left", self.left())));
         }
         Ok(n as usize)
+    }
+
+    /// The length of a list whose items take at least `item_bytes` each in the message, and `held_bytes` in memory (READER-1).
+    pub fn list(&mut self, item_bytes: usize, held_bytes: usize) -> Result<usize, OpError> {
+        let n = self.count(item_bytes)?;
+        self.spend(n.saturating_mul(held_bytes))?;
+        Ok(n)
+    }
+
+    /// Counts memory that is about to be taken for what is decoded (READER-1).
+    pub fn spend(&mut self, held_bytes: usize) -> Result<(), OpError> {
+        match self.room_bytes.checked_sub(held_bytes) {
+            Some(room) => {
+                self.room_bytes = room;
+                Ok(())
+            }
+            None => Err(OpError::malformed(format!("a message needs more than {} bytes of memory", self.most_bytes))),
+        }
+    }
+
+    /// The number of instructions of a window.
+    pub fn instr_count(&mut self, item_bytes: usize) -> Result<usize, OpError> {
+        match self.list(item_bytes, INSTR_BYTES)? {
+            n if n <= MAX_WINDOW_INSTRS => Ok(n),
+            n => Err(OpError::malformed(format!("a window has {n} instructions; the limit is {MAX_WINDOW_INSTRS}"))),
+        }
     }
 
     /// The length of a [`crate::Dims`].
     pub fn rank(&mut self) -> Result<usize, OpError> {
         match self.byte()? as usize {
             n if n <= crate::MAX_RANK => Ok(n),
-            n => Err(OpError::malformed(format!("rank {n} is over {}", crate::MAX_RANK))),
+            n => Err(OpError::malformed(format!("rank {n} exceeds the maximum of {}", crate::MAX_RANK))),
         }
     }
 
@@ -88,12 +132,12 @@ impl<'a> Reader<'a> {
 
     /// An unsigned number of at most 32 bits.
     pub fn small(&mut self) -> Result<u32, OpError> {
-        u32::try_from(self.varint()?).map_err(|_| OpError::malformed("a number is longer than 32 bits"))
+        u32::try_from(self.varint()?).map_err(|_| OpError::malformed("a number exceeds 32 bits"))
     }
 
     /// Payloads as [`put_payloads`] wrote them.
     pub fn payloads(&mut self) -> Result<Vec<Payload>, OpError> {
-        let n = self.count(2)?;
+        let n = self.list(2, size_of::<Payload>())?;
         let mut payloads = Vec::with_capacity(n);
         for _ in 0..n {
             let instr = self.small()?;
@@ -113,7 +157,7 @@ impl<'a> Reader<'a> {
                 let bytes = self.take(8)?;
                 Scalar::F64(f64::from_le_bytes(bytes.try_into().expect("eight bytes were taken")))
             }
-            tag => return Err(OpError::malformed(format!("no scalar has tag {tag}"))),
+            tag => return Err(OpError::malformed(format!("unknown scalar tag {tag}"))),
         })
     }
 }
@@ -169,11 +213,11 @@ impl Instr {
     /// Reads the binary form.
     pub fn decode(r: &mut Reader<'_>) -> Result<Instr, OpError> {
         let op = Op::decode(r)?;
-        let n = r.count(1)?;
+        let n = r.list(1, size_of::<TensorId>())?;
         let outs = (0..n).map(|_| r.id()).collect::<Result<SmallVec<_>, _>>()?;
-        let n = r.count(1)?;
+        let n = r.list(1, size_of::<TensorId>())?;
         let ins = (0..n).map(|_| r.id()).collect::<Result<SmallVec<_>, _>>()?;
-        let n = r.count(1)?;
+        let n = r.list(1, size_of::<Scalar>())?;
         let scalars = (0..n).map(|_| r.scalar()).collect::<Result<SmallVec<_>, _>>()?;
         let scope = ScopeId(r.small()?);
         let site = SiteId(r.small()?);
@@ -211,10 +255,10 @@ impl Window {
 
     /// Reads the binary form.
     pub fn decode(r: &mut Reader<'_>) -> Result<Window, OpError> {
-        let n = r.count(4)?;
+        let n = r.instr_count(4)?;
         let instrs = (0..n).map(|_| Instr::decode(r)).collect::<Result<Vec<_>, _>>()?;
         let uploads = r.payloads()?;
-        let n = r.count(1)?;
+        let n = r.list(1, size_of::<TensorId>())?;
         let frees = (0..n).map(|_| r.id()).collect::<Result<Vec<_>, _>>()?;
         let eager = crate::attr::Attr::decode(r)?;
         let joined = crate::attr::Attr::decode(r)?;

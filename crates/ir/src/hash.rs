@@ -2,6 +2,11 @@
 //!
 //! HASH-1: neither sees ids, scalars, sites or the order of frees.
 //! HASH-2: structure sees of an extent only whether it is 0, 1, or equal to one seen before.
+//! HASH-3: digests are keyed by random numbers of the process. Sessions share plans by digest, so nobody outside may be able to
+//! construct a window with the digest of somebody else's. A digest means nothing to another process.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use crate::TensorType;
 
@@ -17,14 +22,31 @@ pub struct WindowHash {
     pub exact: Digest,
 }
 
+/// The random numbers of HASH-3.
+struct Keys {
+    common: [u64; 2],
+    exact: [u64; 2],
+    /// Odd, so that no multiplication loses bits.
+    factors: [u64; 2],
+}
+
+impl Keys {
+    fn random() -> Keys {
+        let source = RandomState::new();
+        let [a, b, c, d, e, f] = [0u64, 1, 2, 3, 4, 5].map(|n| source.hash_one(n));
+        Keys { common: [a, b], exact: [c, d], factors: [e | 1, f | 1] }
+    }
+}
+
+static KEYS: LazyLock<Keys> = LazyLock::new(Keys::random);
+
 /// Feeds both digests at once.
 pub struct StreamHasher {
+    factors: [u64; 2],
     common: [u64; 2],
     exact: [u64; 2],
     seen: Vec<usize>,
 }
-
-const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
 #[inline]
 fn fold(state: u64, word: u64, k: u64) -> u64 {
@@ -34,23 +56,28 @@ fn fold(state: u64, word: u64, k: u64) -> u64 {
 
 impl Default for StreamHasher {
     fn default() -> Self {
-        StreamHasher { common: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344], exact: K, seen: Vec::new() }
+        StreamHasher::keyed(&KEYS)
     }
 }
 
 impl StreamHasher {
+    fn keyed(keys: &Keys) -> StreamHasher {
+        let &Keys { common, exact, factors } = keys;
+        StreamHasher { factors, common, exact, seen: Vec::new() }
+    }
+
     /// Feeds a number that both digests see.
     #[inline]
     pub fn word(&mut self, word: u64) {
-        self.common[0] = fold(self.common[0], word, K[0]);
-        self.common[1] = fold(self.common[1], word, K[1]);
+        self.common[0] = fold(self.common[0], word, self.factors[0]);
+        self.common[1] = fold(self.common[1], word, self.factors[1]);
     }
 
     /// Feeds an extent: its value to `exact`, its class to `structure`.
     #[inline]
     pub fn extent(&mut self, extent: usize) {
-        self.exact[0] = fold(self.exact[0], extent as u64, K[0]);
-        self.exact[1] = fold(self.exact[1], extent as u64, K[1]);
+        self.exact[0] = fold(self.exact[0], extent as u64, self.factors[0]);
+        self.exact[1] = fold(self.exact[1], extent as u64, self.factors[1]);
         let class = match extent {
             0 | 1 => extent,
             _ => {
@@ -74,7 +101,29 @@ impl StreamHasher {
     pub fn finish(self) -> WindowHash {
         let wide = |s: [u64; 2]| (s[0] as u128) << 64 | s[1] as u128;
         let structure = wide(self.common);
-        let mixed = [fold(self.exact[0], self.common[0], K[1]), fold(self.exact[1], self.common[1], K[0])];
+        let mixed = [
+            fold(self.exact[0], self.common[0], self.factors[1]),
+            fold(self.exact[1], self.common[1], self.factors[0]),
+        ];
         WindowHash { structure, exact: wide(mixed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    #[test]
+    fn digests_of_one_window_were_the_same_in_every_process() {
+        let of = |keys: &Keys| {
+            let mut hasher = StreamHasher::keyed(keys);
+            hasher.tensor(&TensorType::new(DType::F32, &[2, 3]));
+            hasher.finish()
+        };
+        let (one, other) = (Keys::random(), Keys::random());
+        assert_eq!(of(&one), of(&one));
+        assert_ne!(of(&one).structure, of(&other).structure);
+        assert_ne!(of(&one).exact, of(&other).exact);
     }
 }

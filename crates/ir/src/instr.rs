@@ -118,6 +118,9 @@ pub type Outs = SmallVec<[TensorId; 1]>;
 /// The immediates of an instruction.
 pub type Scalars = SmallVec<[Scalar; 2]>;
 
+/// What an instruction takes in memory, lists of operands left out.
+pub const INSTR_BYTES: usize = 200;
+
 /// A pure instruction: `outs = op(ins; scalars)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instr {
@@ -136,6 +139,12 @@ pub struct Instr {
 }
 
 impl Instr {
+    /// What it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        let ids = size_of_val(&self.ins[..]) + size_of_val(&self.outs[..]);
+        INSTR_BYTES + ids + size_of_val(&self.scalars[..])
+    }
+
     /// Checks the counts of ins, outs and scalars and infers the types of the outs.
     pub fn infer(&self, ins: &[TensorType]) -> Result<crate::Types, OpError> {
         let primitive = self.op.primitive();
@@ -143,7 +152,7 @@ impl Instr {
         let wanted = primitive.scalars(ins);
         if outs.len() != self.outs.len() || wanted != self.scalars.len() {
             return Err(OpError::malformed(format!(
-                "{} has {} outputs and {} scalars, expected {} and {wanted}",
+                "{} has {} outputs and {} scalars, but expected {} and {wanted}",
                 primitive.name(),
                 self.outs.len(),
                 self.scalars.len(),

@@ -12,9 +12,11 @@
 //! ```
 
 pub mod attr;
+mod axis_set;
 mod bytes;
 pub mod codec;
 mod composite;
+mod dims;
 mod dtype;
 mod error;
 mod failure;
@@ -34,20 +36,22 @@ pub mod shard;
 pub mod text;
 mod window;
 
-pub use bytes::{Bytes, HostAllocator, HostBlock, HostBuffer};
+pub use axis_set::AxisSet;
+pub use bytes::{Bytes, Companion, HostAllocator, HostBlock, HostBuffer};
 pub use composite::Composite;
+pub use dims::{Counts, Dims, MAX_RANK, Steps};
 pub use dtype::DType;
 pub use error::OpError;
-pub use failure::{Failure, FailureKind};
+pub use failure::{Cause, Failure, FailureKind, SkippedWrite};
 pub use grad::{Emit, GradCx, Grads, Operand, Saves, Val};
 pub use hash::{Digest, StreamHasher, WindowHash};
-pub use host::HostTensor;
+pub use host::{HostTensor, vec_for_bytes};
 pub use id_map::{IdHasher, IdMap};
-pub use instr::{Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};
+pub use instr::{INSTR_BYTES, Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};
 pub use op::{Op, OpKind};
 pub use primitive::{
     Cost, Domain, Primitive, Sample, SampleIn, Types, arity, check_axis, elementwise_cost, input, moved_bytes,
 };
 pub use scalar::Scalar;
-pub use shape::{AxisSet, Dims, MAX_RANK, Shape, Steps, broadcast};
-pub use window::{Met, Payload, Window};
+pub use shape::{Shape, broadcast};
+pub use window::{ExternalValue, Payload, Window};

@@ -81,7 +81,7 @@ macro_rules! table {
                 let code = r.byte()?;
                 match OpKind::from_code(code) {
                     $(Some(OpKind::$name) => <$name as Attrs>::decode(r).map(Op::from),)*
-                    None => Err(OpError::malformed(format!("no op has code {code}"))),
+                    None => Err(OpError::malformed(format!("unknown op code {code}"))),
                 }
             }
 

@@ -117,7 +117,7 @@ pub fn arity(name: &str, ins: &[TensorType], n: usize) -> Result<(), OpError> {
     if ins.len() == n {
         return Ok(());
     }
-    Err(OpError::malformed(format!("{name} takes {n} inputs, got {}", ins.len())))
+    Err(OpError::malformed(format!("{name} needs {n} inputs, got {}", ins.len())))
 }
 
 /// Fails unless `axis` is one of a tensor of this rank.

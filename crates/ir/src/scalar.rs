@@ -14,7 +14,11 @@ pub enum Scalar {
 impl Scalar {
     /// The factor that multiplies a tensor of `dtype` without changing the dtype: whole where the elements are.
     pub fn for_dtype(self, dtype: DType) -> Scalar {
-        if dtype.is_int() { Scalar::I64(self.as_i64()) } else { self }
+        match dtype {
+            DType::Bool => Scalar::Bool(self.as_bool()),
+            _ if dtype.is_int() => Scalar::I64(self.as_i64()),
+            _ => self,
+        }
     }
 
     /// The number as a float.

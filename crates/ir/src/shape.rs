@@ -1,19 +1,13 @@
-//! Shapes and axis lists: small, `Copy`, compared and hashed as slices.
+//! The extents of tensors that can exist.
+//!
+//! SHAPE-1: the product of a shape's extents, with 0 counted as 1, is at most [`Shape::MAX_ELEMENTS`], whoever made it:
+//! no constructor leaves that unchecked, and a shape cannot be changed in place. So element counts, byte counts, packed
+//! strides and offsets never overflow, not even on the way to a product of zero.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 
-use crate::OpError;
-
-/// The most dimensions a tensor may have.
-pub const MAX_RANK: usize = 8;
-
-/// A list of at most [`MAX_RANK`] numbers, stored inline: extents, strides, starts or steps.
-#[derive(Clone, Copy)]
-pub struct Dims<T> {
-    rank: u8,
-    dims: [T; MAX_RANK],
-}
+use crate::{Dims, MAX_RANK, OpError, Steps};
 
 /// The extents of a tensor.
 ///
@@ -22,102 +16,136 @@ pub struct Dims<T> {
 /// let s = Shape::new(&[2, 3]);
 /// assert_eq!(s.numel(), 6);
 /// assert_eq!(&s[..], [2, 3]);
+/// assert!(Shape::try_new(&[1 << 40, 1 << 40]).is_err());
+/// assert!(Shape::try_new(&[1 << 40, 1 << 40, 0]).is_err());
 /// ```
-pub type Shape = Dims<usize>;
-
-/// Element strides, starts or steps: signed numbers, one per axis.
-pub type Steps = Dims<i64>;
-
-impl<T: Copy + Default> Dims<T> {
-    /// A list of the given numbers.
-    ///
-    /// # Panics
-    /// If there are more than [`MAX_RANK`]; use [`Dims::try_new`] on what a user wrote.
-    #[inline]
-    pub fn new(dims: &[T]) -> Self {
-        assert!(dims.len() <= MAX_RANK, "rank {} is over {MAX_RANK}", dims.len());
-        let mut out = Self { rank: dims.len() as u8, dims: [T::default(); MAX_RANK] };
-        out.dims[..dims.len()].copy_from_slice(dims);
-        out
-    }
-
-    /// A list of the given numbers, or an error when there are too many.
-    pub fn try_new(dims: &[T]) -> Result<Self, OpError> {
-        if dims.len() > MAX_RANK {
-            return Err(OpError::shape(format!("a tensor may have at most {MAX_RANK} dimensions, got {}", dims.len())));
-        }
-        Ok(Self::new(dims))
-    }
-
-    /// `rank` copies of one number.
-    pub fn splat(rank: usize, value: T) -> Self {
-        let mut out = Self::new(&[]);
-        for _ in 0..rank {
-            out.push(value);
-        }
-        out
-    }
-
-    /// The number of entries.
-    #[inline]
-    pub fn rank(&self) -> usize {
-        self.rank as usize
-    }
-
-    /// Appends a number.
-    ///
-    /// # Panics
-    /// If the list is full.
-    #[inline]
-    pub fn push(&mut self, dim: T) {
-        assert!((self.rank as usize) < MAX_RANK, "rank is over {MAX_RANK}");
-        self.dims[self.rank as usize] = dim;
-        self.rank += 1;
-    }
-
-    /// Inserts a number before position `at`.
-    pub fn insert(&mut self, at: usize, dim: T) {
-        self.push(dim);
-        self[at..].rotate_right(1);
-    }
-
-    /// Removes the number at position `at`.
-    pub fn remove(&mut self, at: usize) -> T {
-        let out = self[at];
-        self[at..].rotate_left(1);
-        self.rank -= 1;
-        self.dims[self.rank as usize] = T::default();
-        out
-    }
-
-    /// The entries with `f` applied.
-    pub fn map<U: Copy + Default>(&self, f: impl FnMut(T) -> U) -> Dims<U> {
-        self.iter().copied().map(f).collect()
-    }
-}
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Shape(Dims<usize>);
 
 impl Shape {
-    /// The number of elements. An empty tensor may have extents whose product overflows on the way to zero.
-    #[inline]
-    pub fn numel(&self) -> usize {
-        self.iter().fold(1, |n, &d| n.wrapping_mul(d))
+    /// The most elements of a tensor, where an extent of 0 counts as 1: 2^62 bytes of the widest dtype.
+    pub const MAX_ELEMENTS: usize = 1 << 59;
+
+    /// The extents of a tensor, for extents that the program itself chose.
+    ///
+    /// # Panics
+    /// If no tensor can have them; use [`Shape::try_new`] on extents that were computed, or that a user wrote.
+    pub fn new(extents: &[usize]) -> Shape {
+        match Shape::try_new(extents) {
+            Ok(shape) => shape,
+            Err(error) => panic!("{error}"),
+        }
     }
 
-    /// The number of elements, or `None` when it does not fit what an address can hold.
-    pub fn checked_numel(&self) -> Option<usize> {
-        if self.contains(&0) {
-            return Some(0);
+    /// The extents of a tensor.
+    ///
+    /// # Errors
+    /// If there are more than [`MAX_RANK`] of them, or more elements than [`Shape::MAX_ELEMENTS`].
+    pub fn try_new(extents: &[usize]) -> Result<Shape, OpError> {
+        Shape::try_from(Dims::try_new(extents)?)
+    }
+
+    /// [`Shape::try_new`] of what an iterator gives.
+    ///
+    /// # Errors
+    /// As [`Shape::try_new`].
+    pub fn try_collect(extents: impl IntoIterator<Item = usize>) -> Result<Shape, OpError> {
+        let (mut dims, mut count) = (Dims::default(), 0);
+        for extent in extents {
+            count += 1;
+            if count <= MAX_RANK {
+                dims.push(extent);
+            }
         }
-        let n = self.iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
-        (n <= isize::MAX as usize / 8).then_some(n)
+        if count > MAX_RANK {
+            return Err(OpError::shape(format!("a tensor may have at most {MAX_RANK} dimensions, got {count}")));
+        }
+        Shape::try_from(dims)
+    }
+
+    /// `rank` axes of one element.
+    pub fn ones(rank: usize) -> Shape {
+        Shape(Dims::splat(rank, 1))
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.iter().product()
+    }
+
+    /// The first `rank` axes.
+    pub fn leading(&self, rank: usize) -> Shape {
+        Shape(Dims::new(&self[..rank]))
+    }
+
+    /// The axes for which `keep` says so.
+    pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> Shape {
+        Shape((0..self.rank()).filter(|&axis| keep(axis)).map(|axis| self[axis]).collect())
+    }
+
+    /// All axes but this one.
+    pub fn without(&self, axis: usize) -> Shape {
+        self.filtered(|other| other != axis)
+    }
+
+    /// The shape with another extent along `axis`.
+    ///
+    /// # Errors
+    /// If that makes too many elements.
+    pub fn with_extent(&self, axis: usize, extent: usize) -> Result<Shape, OpError> {
+        let mut dims = self.0;
+        dims[axis] = extent;
+        Shape::try_from(dims)
+    }
+
+    /// The shape with a smaller extent along `axis`.
+    ///
+    /// # Panics
+    /// If it is not smaller, and not 1 either.
+    pub fn shrunk(&self, axis: usize, extent: usize) -> Shape {
+        let mut dims = self.0;
+        assert!(extent <= dims[axis].max(1), "{extent} elements are not a part of axis {axis} of {self}");
+        dims[axis] = extent;
+        Shape(dims)
+    }
+
+    /// The shape with an axis of one element before axis `at`.
+    ///
+    /// # Panics
+    /// If there is no room for another axis.
+    pub fn with_unit_axis(&self, at: usize) -> Shape {
+        let mut dims = self.0;
+        dims.insert(at, 1);
+        Shape(dims)
+    }
+
+    /// The shape with axes `a` and `b` exchanged.
+    pub fn swapped(&self, a: usize, b: usize) -> Shape {
+        let mut dims = self.0;
+        dims.swap(a, b);
+        Shape(dims)
+    }
+
+    /// The shape whose axis `i` is axis `perm[i]` of this one, or `None` unless `perm` names every axis once.
+    pub fn permuted(&self, perm: &[i64]) -> Option<Shape> {
+        if perm.len() != self.rank() {
+            return None;
+        }
+        let (mut dims, mut seen) = (Dims::default(), 0u64);
+        for &axis in perm {
+            let axis = usize::try_from(axis).ok().filter(|&axis| axis < self.rank() && seen >> axis & 1 == 0)?;
+            seen |= 1 << axis;
+            dims.push(self[axis]);
+        }
+        Some(Shape(dims))
     }
 
     /// Row-major element strides.
     pub fn contiguous_strides(&self) -> Steps {
         let mut strides = Steps::splat(self.rank(), 1);
         for axis in (0..self.rank().saturating_sub(1)).rev() {
-            // Wrapping: the strides of an empty tensor are read by nobody.
-            strides[axis] = strides[axis + 1].wrapping_mul(self[axis + 1].max(1) as i64);
+            strides[axis] = strides[axis + 1] * self[axis + 1].max(1) as i64;
         }
         strides
     }
@@ -165,140 +193,45 @@ impl Shape {
     }
 }
 
-impl<T> Deref for Dims<T> {
-    type Target = [T];
-    #[inline]
-    fn deref(&self) -> &[T] {
-        &self.dims[..self.rank as usize]
-    }
-}
+impl TryFrom<Dims<usize>> for Shape {
+    type Error = OpError;
 
-impl<T> DerefMut for Dims<T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.dims[..self.rank as usize]
-    }
-}
-
-impl<T: PartialEq> PartialEq for Dims<T> {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        self[..] == other[..]
-    }
-}
-
-impl<T: Eq> Eq for Dims<T> {}
-
-impl<T: std::hash::Hash> std::hash::Hash for Dims<T> {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self[..].hash(state);
-    }
-}
-
-impl<T: Copy + Default> Default for Dims<T> {
-    fn default() -> Self {
-        Self::new(&[])
-    }
-}
-
-impl<T: Copy + Default> FromIterator<T> for Dims<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(iter: I) -> Self {
-        let mut out = Self::default();
-        for dim in iter {
-            out.push(dim);
-        }
-        out
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Dims<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-impl<T: fmt::Display> fmt::Display for Dims<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        for (i, d) in self.iter().enumerate() {
-            if i > 0 {
-                f.write_str(", ")?;
+    /// Every shape with new extents is made here (SHAPE-1).
+    fn try_from(dims: Dims<usize>) -> Result<Shape, OpError> {
+        let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
+        match count {
+            Some(n) if n <= Shape::MAX_ELEMENTS => Ok(Shape(dims)),
+            _ => {
+                Err(OpError::shape(format!("a tensor of shape {dims} is too large: at most 2^59 elements are allowed")))
             }
-            write!(f, "{d}")?;
         }
-        f.write_str("]")
     }
 }
 
-/// A set of axes as a bit mask.
-///
-/// ```
-/// use gt_ir::AxisSet;
-/// let axes = AxisSet::of(&[0, 2]);
-/// assert!(axes.contains(2) && !axes.contains(1));
-/// assert_eq!(axes.iter().collect::<Vec<_>>(), [0, 2]);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct AxisSet(pub u8);
-
-impl AxisSet {
-    /// The set of the given axes.
-    pub fn of(axes: &[usize]) -> Self {
-        AxisSet(axes.iter().fold(0, |m, &a| m | 1 << a))
-    }
-
-    /// All axes of a tensor of this rank.
-    pub fn all(rank: usize) -> Self {
-        AxisSet(((1u16 << rank) - 1) as u8)
-    }
-
-    /// Whether `axis` is in the set.
-    pub fn contains(self, axis: usize) -> bool {
-        axis < MAX_RANK && self.0 & (1 << axis) != 0
-    }
-
-    /// The axes, ascending.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MAX_RANK).filter(move |&a| self.contains(a))
-    }
-
-    /// The shape without these axes.
-    pub fn remove_from(self, shape: &Shape) -> Shape {
-        if self.is_empty() {
-            return *shape;
-        }
-        (0..shape.rank()).filter(|&a| !self.contains(a)).map(|a| shape[a]).collect()
-    }
-
-    /// The shape with these axes put in, of extent 1: undoes [`AxisSet::remove_from`].
-    ///
-    /// # Panics
-    /// If that makes more axes than a tensor may have.
-    pub fn insert_into(self, shape: &Shape) -> Shape {
-        let mut out = *shape;
-        self.iter().for_each(|axis| out.insert(axis.min(out.rank()), 1));
-        out
-    }
-
-    /// The number of axes.
-    pub fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
+impl Deref for Shape {
+    type Target = Dims<usize>;
+    #[inline]
+    fn deref(&self) -> &Dims<usize> {
+        &self.0
     }
 }
 
-/// The shape two operands broadcast to, or `None` when they do not.
-#[inline]
-pub fn broadcast(a: &Shape, b: &Shape) -> Option<Shape> {
-    if a == b {
-        return Some(*a);
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
     }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The extents two operands broadcast to, or `None` when they do not. No tensor may be large enough to have them.
+pub(crate) fn broadcast_extents(a: &Shape, b: &Shape) -> Option<Dims<usize>> {
     let rank = a.rank().max(b.rank());
-    let mut out = Shape::splat(rank, 1);
+    let mut out = Dims::splat(rank, 1);
     for i in 0..rank {
         let da = if i + a.rank() >= rank { a[i + a.rank() - rank] } else { 1 };
         let db = if i + b.rank() >= rank { b[i + b.rank() - rank] } else { 1 };
@@ -310,4 +243,13 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Option<Shape> {
         };
     }
     Some(out)
+}
+
+/// The shape two operands broadcast to, or `None` when they do not, or no tensor is that large.
+#[inline]
+pub fn broadcast(a: &Shape, b: &Shape) -> Option<Shape> {
+    if a == b {
+        return Some(*a);
+    }
+    Shape::try_from(broadcast_extents(a, b)?).ok()
 }

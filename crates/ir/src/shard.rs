@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 
 use crate::ops::ReduceKind;
-use crate::{Emit, Op, OpError, Scalar, Shape, Steps, TensorType, Val};
+use crate::{Counts, Emit, Op, OpError, Scalar, Shape, Steps, TensorType, Val};
 
 /// How a value lies along one axis of a mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +75,7 @@ pub fn bounds(extent: usize, unit: usize, count: usize, index: usize) -> (usize,
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     /// The first element of each axis.
-    pub start: Shape,
+    pub start: Counts,
     /// How many elements.
     pub size: Shape,
 }
@@ -83,7 +83,7 @@ pub struct Region {
 impl Region {
     /// All of a tensor.
     pub fn whole(shape: &Shape) -> Region {
-        Region { start: Shape::splat(shape.rank(), 0), size: *shape }
+        Region { start: Counts::splat(shape.rank(), 0), size: *shape }
     }
 
     /// Whether it is all of a tensor of this shape.
@@ -104,7 +104,7 @@ impl Region {
         let (start, size) = bounds(self.size[axis], unit as usize, count, index);
         let mut part = *self;
         part.start[axis] += start;
-        part.size[axis] = size;
+        part.size = part.size.shrunk(axis, size);
         part
     }
 
@@ -117,7 +117,8 @@ impl Region {
             if end <= start {
                 return None;
             }
-            (both.start[axis], both.size[axis]) = (start, end - start);
+            both.start[axis] = start;
+            both.size = both.size.shrunk(axis, end - start);
         }
         Some(both)
     }
@@ -145,7 +146,7 @@ pub trait Sharding {
     /// How many tensors an instruction with so many inputs handles side by side, each by itself: one, but for ops that are
     /// many instructions in one. With n of them input and output `i` belong to tensor `i % n`, and [`Sharding::shard`] is
     /// asked about one tensor at a time.
-    fn beside(&self, ins: usize) -> usize;
+    fn packed_tensors(&self, ins: usize) -> usize;
     /// Every legal way to split the instruction along one axis of a mesh, but for the one that is always legal: everything
     /// replicated.
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy>;

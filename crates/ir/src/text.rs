@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
     /// Takes a number.
     pub fn integer<T: FromStr>(&mut self) -> Result<T, OpError> {
         let word = self.word()?;
-        word.parse().map_err(|_| self.error(format!("'{word}' is not a number that fits here")))
+        word.parse().map_err(|_| self.error(format!("'{word}' is not a valid number")))
     }
 
     /// Takes `[a, b, …]`.
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
     fn id(&mut self) -> Result<TensorId, OpError> {
         self.expect("%")?;
         let word = self.word()?;
-        let bad = |p: &Self| p.error(format!("'%{word}' is not an id"));
+        let bad = |p: &Self| p.error(format!("'%{word}' is not a valid id"));
         let (lane, n) = word.split_once('.').unwrap_or(("0", word));
         let lane = lane.parse().map_err(|_| bad(self))?;
         let n: u64 = n.parse().map_err(|_| bad(self))?;
@@ -118,13 +118,13 @@ impl<'a> Parser<'a> {
             let bits = u64::from_str_radix(bits, 16).map(f64::from_bits);
             return match bits {
                 Ok(f) if f.is_nan() => Ok(Scalar::F64(f)),
-                _ => Err(self.error(format!("'{word}' is not a NaN"))),
+                _ => Err(self.error(format!("'{word}' is not a valid NaN"))),
             };
         }
         if let Ok(i) = word.parse::<i64>() {
             return Ok(Scalar::I64(i));
         }
-        word.parse::<f64>().map(Scalar::F64).map_err(|_| self.error(format!("'{word}' is not a scalar")))
+        word.parse::<f64>().map(Scalar::F64).map_err(|_| self.error(format!("'{word}' is not a valid scalar")))
     }
 }
 
@@ -182,7 +182,7 @@ impl FromStr for Instr {
             outs.push(p.id()?);
         }
         let name = p.word()?;
-        let kind = crate::OpKind::from_name(name).ok_or_else(|| p.error(format!("no op is called '{name}'")))?;
+        let kind = crate::OpKind::from_name(name).ok_or_else(|| p.error(format!("unknown op '{name}'")))?;
         p.expect("(")?;
         let mut ins = Ins::new();
         while !p.accept(")") {

@@ -14,7 +14,7 @@ pub struct Payload {
 /// A value from before that a window uses, or state that it makes itself, as its client knows it. Written down only under
 /// signals: whoever places the window has to know what moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Met {
+pub struct ExternalValue {
     /// Its name.
     pub id: TensorId,
     /// What it is.
@@ -37,5 +37,12 @@ pub struct Window {
     /// Several windows that have repeated together, sent as one: worth compiling at first sight.
     pub joined: bool,
     /// Under signals: values from before and state, in the order of their first use in the window. It does not travel.
-    pub met: Vec<Met>,
+    pub met: Vec<ExternalValue>,
+}
+
+impl Window {
+    /// What it takes in memory, payloads left out.
+    pub fn held_bytes(&self) -> usize {
+        self.instrs.iter().map(Instr::held_bytes).sum::<usize>() + size_of_val(&self.frees[..])
+    }
 }

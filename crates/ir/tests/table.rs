@@ -243,3 +243,22 @@ fn expansions_have_the_types_that_infer_promises() {
         assert_eq!(found[..], instr.infer(&ins).expect("samples are well formed")[..], "{instr}");
     }
 }
+
+#[test]
+fn axes_beyond_the_eighth_round_trip() {
+    let lines = [
+        "%1 = reduce(%0) kind=sum axes=[0, 7, 8, 15] keepdim=false",
+        "%1 = permute(%0) perm=[15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]",
+        "%1 = reshape(%0) shape=[2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]",
+    ];
+    for line in lines {
+        let instr: Instr = line.parse().unwrap();
+        let mut bytes = Vec::new();
+        instr.encode(&mut bytes);
+        assert_eq!(Instr::decode(&mut gt_ir::codec::Reader::new(&bytes)).as_ref(), Ok(&instr));
+        assert_eq!(instr.to_string().parse::<Instr>().as_ref(), Ok(&instr));
+        let outs =
+            instr.infer(&[TensorType::new(gt_ir::DType::F32, &[2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1])]);
+        assert_eq!(outs.unwrap()[0].shape.rank(), if line.contains("reduce") { 12 } else { 16 });
+    }
+}

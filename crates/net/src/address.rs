@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::NetError;
 
-/// A place to listen at or connect to: `unix:/path`, `host:port` or `[::1]:port`.
+/// A place to listen at or connect to: `unix:/path`, `host:port` or `[::1]:port`; `tcp://` may stand in front of the last two.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// A socket file on this host.
@@ -30,11 +30,15 @@ impl FromStr for Address {
         let wrong = |reason: &str| NetError::Address { text: text.to_string(), reason: reason.to_string() };
         if let Some(path) = text.strip_prefix("unix:") {
             return match path.len() {
-                0 => Err(wrong("a path should follow `unix:`")),
-                n if n > UNIX_PATH_BYTES => Err(wrong("the path of a socket file has at most 107 bytes")),
-                _ if path.contains('\0') => Err(wrong("a path has no zero bytes")),
+                0 => Err(wrong("expected a path after `unix:`")),
+                n if n > UNIX_PATH_BYTES => Err(wrong("a socket path can have at most 107 bytes")),
+                _ if path.contains('\0') => Err(wrong("a path cannot contain a zero byte")),
                 _ => Ok(Address::Unix(PathBuf::from(path))),
             };
+        }
+        let text = text.strip_prefix("tcp://").unwrap_or(text);
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(wrong(&format!("GT does not support {scheme}; write host:port without {scheme}://")));
         }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once("]:").ok_or_else(|| wrong("expected [address]:port"))?,
@@ -44,12 +48,12 @@ impl FromStr for Address {
             return Err(wrong("the host is missing"));
         }
         if host.contains(':') && !text.starts_with('[') {
-            return Err(wrong("an IPv6 address is written in brackets: [::1]:9000"));
+            return Err(wrong("write an IPv6 address in brackets, such as [::1]:9000"));
         }
         if !host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:%".contains(&b)) {
-            return Err(wrong("a host has letters, digits, dots and dashes"));
+            return Err(wrong("a host name can contain only letters, digits, dots and dashes"));
         }
-        let port = port.parse().map_err(|_| wrong("a port is a number from 0 to 65535"))?;
+        let port = port.parse().map_err(|_| wrong("the port must be a number from 0 to 65535"))?;
         Ok(Address::Tcp { host: host.to_string(), port })
     }
 }
@@ -88,6 +92,14 @@ mod tests {
     }
 
     #[test]
+    fn an_address_may_begin_with_tcp() {
+        assert_eq!("tcp://10.0.0.7:9000".parse::<Address>().unwrap().to_string(), "10.0.0.7:9000");
+        assert_eq!("tcp://[::1]:9000".parse::<Address>().unwrap().to_string(), "[::1]:9000");
+        let error = "https://10.0.0.7:9000".parse::<Address>().unwrap_err().to_string();
+        assert!(error.contains("without https://") && !error.contains("IPv6"), "{error}");
+    }
+
+    #[test]
     fn what_is_no_address_is_named() {
         let long = format!("unix:/{}", "x".repeat(107));
         for text in [
@@ -105,7 +117,7 @@ mod tests {
             &long,
         ] {
             let error = text.parse::<Address>().expect_err(text).to_string();
-            assert!(error.contains("is not an address"), "{text}: {error}");
+            assert!(error.contains("is not a valid address"), "{text}: {error}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use gt_ir::Bytes;
+use gt_ir::{Bytes, Companion};
 
 use crate::NetError;
 use crate::segment::Segment;
@@ -23,15 +23,17 @@ pub(crate) struct Assembly {
     head: Vec<u8>,
     bytes: Room,
     filled: usize,
+    /// What goes with the bytes.
+    companion: Option<Box<dyn Companion>>,
 }
 
 impl Assembly {
     /// Room for `len` bytes; the caller has checked `len` against its limit.
     pub(crate) fn new(head: &[u8], len: u64, spares: &mut Spares) -> Result<Assembly, NetError> {
-        let too_much = || NetError::resource("memory", format!("no room for a body of {len} bytes"));
+        let too_much = || NetError::resource("memory", format!("out of memory for a body of {len} bytes"));
         let len_bytes = usize::try_from(len).map_err(|_| too_much())?;
         if let Some(bytes) = spares.take(len_bytes) {
-            return Ok(Assembly { head: head.to_vec(), bytes, filled: 0 });
+            return Ok(Assembly { head: head.to_vec(), bytes, filled: 0, companion: None });
         }
         if len_bytes >= ASKED_FIRST_BYTES {
             Vec::<u8>::new().try_reserve_exact(len_bytes).map_err(|_| too_much())?;
@@ -42,13 +44,18 @@ impl Assembly {
         {
             use_huge_pages(room);
         }
-        Ok(Assembly { head: head.to_vec(), bytes, filled: 0 })
+        Ok(Assembly { head: head.to_vec(), bytes, filled: 0, companion: None })
+    }
+
+    /// With something that goes with its bytes.
+    pub(crate) fn accompanied_by(self, companion: Option<Box<dyn Companion>>) -> Assembly {
+        Assembly { companion, ..self }
     }
 
     fn room(&mut self, len: usize) -> Result<&mut [MaybeUninit<u8>], NetError> {
         let at = self.filled;
         let room = Arc::get_mut(&mut self.bytes).and_then(|all| all.get_mut(at..at.checked_add(len)?));
-        let room = room.ok_or_else(|| NetError::malformed("a body is longer than was announced"))?;
+        let room = room.ok_or_else(|| NetError::malformed("a body is longer than announced"))?;
         self.filled += len;
         Ok(room)
     }
@@ -85,7 +92,12 @@ impl Assembly {
         assert!(self.is_whole());
         spares.keep(&self.bytes);
         // SAFETY: `filled` counts the bytes written from the front, and all have been.
-        (self.head, unsafe { self.bytes.assume_init() }.into())
+        let bytes: Bytes = unsafe { self.bytes.assume_init() }.into();
+        let bytes = match self.companion {
+            Some(companion) => bytes.accompanied_by(companion),
+            None => bytes,
+        };
+        (self.head, bytes)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Secrets: the token that a server asks for, and those it gives to sessions.
+//! Secrets: the tokens that a server asks for, and the secrets it gives to sessions and workers.
 //!
 //! AUTH-1: comparing takes the same time whatever is presented: neither its length nor its first wrong byte shows.
-//! AUTH-2: a secret is in no log: it prints as stars.
+//! AUTH-2: a secret is in no log: it prints as stars. Tokens are in no message either: see `proof.rs`.
 
 use std::fmt;
 use std::io::Read;
@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use subtle::ConstantTimeEq;
 
 use crate::NetError;
@@ -27,11 +28,6 @@ impl Secret {
         getrandom::fill(&mut bits).map_err(|e| NetError::resource("random numbers", e))?;
         let text: String = bits.iter().map(|b| format!("{b:02x}")).collect();
         Ok(Secret(text.into_bytes().into()))
-    }
-
-    /// For where none is asked for. It matches nothing but itself.
-    pub fn none() -> Secret {
-        Secret(Box::default())
     }
 
     /// What somebody presented, or what was given to this process: taken as it is.
@@ -57,14 +53,20 @@ impl Secret {
         let mode = file.metadata().map_err(wrong)?.permissions().mode() & 0o777;
         let mut text = String::new();
         file.take(MAX_SECRET_BYTES as u64 + 2).read_to_string(&mut text).map_err(wrong)?;
-        let warning = (mode & 0o077 != 0)
-            .then(|| format!("{name} can be read by others (mode {mode:03o}); chmod 600 keeps it yours"));
+        let warning =
+            (mode & 0o077 != 0).then(|| format!("other users can read {name} (mode {mode:03o}); run chmod 600 on it"));
         Ok((Secret::from_text(&name, &text)?, warning))
     }
 
     /// The secret itself, to be sent to who asks for it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Another secret, made of this one for one purpose; it does not lead back.
+    pub(crate) fn derive(&self, purpose: &str) -> Secret {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
+        Secret(hmac::sign(&key, &[b"gt key 1\0", purpose.as_bytes()].concat()).as_ref().into())
     }
 
     /// Whether somebody knows it (AUTH-1).

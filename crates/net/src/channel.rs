@@ -16,12 +16,13 @@ use crate::flush::Flow;
 use crate::frame::{FEATURE_SEGMENTS, FRAGMENT_BYTES, Frame};
 use crate::io::{Command, IoShared};
 use crate::outgoing::{Outgoing, State};
+use crate::proof::{self, Nonce};
 use crate::receiver::Peer;
 use crate::relay::RELAY_AHEAD_BYTES;
 use crate::segment::SEGMENT_BYTES;
 use crate::socket::{Family, Socket};
 use crate::tls::TlsStream;
-use crate::{Limits, NetError, Result};
+use crate::{Limits, NetError, Result, loopback};
 
 /// Bodies up to this length go through the socket at once.
 pub(crate) const INLINE_BODY_BYTES: usize = 64 << 10;
@@ -36,6 +37,9 @@ pub(crate) struct Channel {
     pub(crate) token: usize,
     pub(crate) peer: Peer,
     out: Mutex<Outgoing>,
+    /// The random bytes of both sides (PROOF-1). The other side's are there when messages may be sent.
+    pub(crate) nonce: Nonce,
+    pub(crate) their_nonce: OnceLock<Nonce>,
     /// There is room again, or the state has changed.
     room: Condvar,
     io: Arc<IoShared>,
@@ -59,14 +63,17 @@ impl Channel {
         peer: Peer,
         limits: Limits,
         features: u32,
-    ) -> Channel {
+    ) -> Result<Channel> {
         let segments = if socket.family == Family::Unix && tls.is_none() { FEATURE_SEGMENTS } else { 0 };
         let features = features | segments;
         let token = io.next_token();
-        Channel {
+        let nonce = proof::nonce()?;
+        Ok(Channel {
             token,
             peer,
-            out: Mutex::new(Outgoing::new((io.clone(), token), socket, tls, limits, features)),
+            out: Mutex::new(Outgoing::new((io.clone(), token), socket, tls, limits, features, nonce)),
+            nonce,
+            their_nonce: OnceLock::new(),
             room: Condvar::new(),
             max_head_bytes: AtomicU32::new(limits.max_head_bytes),
             max_body_bytes: AtomicU64::new(limits.max_body_bytes),
@@ -76,7 +83,7 @@ impl Channel {
             onward: OnceLock::new(),
             held: AtomicBool::new(false),
             io,
-        }
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Outgoing> {
@@ -309,6 +316,12 @@ impl Channel {
 
     pub(crate) fn set_relayed(&self) {
         self.relayed.store(true, Ordering::Relaxed);
+    }
+
+    /// The user at the other end, as far as the kernel says (`loopback.rs`).
+    pub(crate) fn peer_user(&self) -> Option<u32> {
+        let socket = || self.lock().socket.clone();
+        self.peer.user_id.or_else(|| socket()?.ends().and_then(|(other, own)| loopback::user_of(other, own)))
     }
 
     pub(crate) fn io(&self) -> &Arc<IoShared> {

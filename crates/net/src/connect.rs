@@ -38,6 +38,10 @@ impl Patience<'_> {
         }
     }
 
+    fn nobody_listens(&self) -> NetError {
+        NetError::NobodyListens { address: self.address.to_string() }
+    }
+
     fn unreachable(&self, reason: impl ToString) -> NetError {
         NetError::Unreachable { address: self.address.to_string(), reason: reason.to_string() }
     }
@@ -87,7 +91,7 @@ impl Io {
         let peer = Peer { address: address.to_string(), same_host, user_id: None };
         // This side waits as long as its caller says; the limit is for those who knock.
         let limits_until_open = Limits { handshake_timeout: timeout.max(limits.handshake_timeout), ..limits };
-        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, limits_until_open, features));
+        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, limits_until_open, features)?);
         let incoming = Incoming::new(receiver, limits.max_head_bytes);
         io.tell(Command::Add(Entry::new(channel.clone(), socket, incoming, false)));
         match channel.wait_open(patience.deadline, timeout, cancel) {
@@ -112,15 +116,14 @@ fn connect_unix(at: &SocketAddrUnix, patience: &Patience<'_>) -> Result<OwnedFd>
                 patience.check()?;
                 std::thread::sleep(CANCEL_INTERVAL);
             }
-            Err(Errno::NOENT) => return Err(patience.unreachable("nobody listens there: no such file")),
-            Err(Errno::CONNREFUSED) => return Err(patience.unreachable("nobody listens there")),
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(patience.nobody_listens()),
             Err(error) => return Err(patience.unreachable(error)),
         }
     }
 }
 
 fn connect_tcp(host: &str, port: u16, patience: &Patience<'_>) -> Result<OwnedFd> {
-    let mut last = patience.unreachable("the name has no address");
+    let mut last = patience.unreachable("the host name has no address");
     for at in resolve(host, port, patience)? {
         match connect_to(&at, patience) {
             Ok(fd) => return Ok(fd),
@@ -137,7 +140,7 @@ fn connect_to(at: &SocketAddr, patience: &Patience<'_>) -> Result<OwnedFd> {
     let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)
         .map_err(|e| NetError::resource("socket", e))?;
     let refused = |e: Errno| match e {
-        Errno::CONNREFUSED => patience.unreachable("nobody listens there"),
+        Errno::CONNREFUSED => patience.nobody_listens(),
         other => patience.unreachable(other),
     };
     match rustix::net::connect(&fd, at) {
@@ -175,7 +178,9 @@ fn resolve(host: &str, port: u16, patience: &Patience<'_>) -> Result<Vec<SocketA
             Ok(Ok(addresses)) => return Ok(addresses),
             Ok(Err(error)) => return Err(patience.unreachable(error)),
             Err(mpsc::RecvTimeoutError::Timeout) => patience.check()?,
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(patience.unreachable("the name was not looked up")),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(patience.unreachable("the host name lookup failed"));
+            }
         }
     }
 }

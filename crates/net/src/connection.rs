@@ -8,8 +8,9 @@ use gt_ir::Bytes;
 
 use crate::channel::Channel;
 use crate::pair::PairEnd;
+use crate::proof::{self, Nonce};
 use crate::receiver::Peer;
-use crate::{Limits, Result};
+use crate::{Limits, Result, Role, Secret};
 
 /// One end of a connection; clones are the same end, and any thread may use them.
 ///
@@ -108,6 +109,35 @@ impl Connection {
         match &self.0 {
             End::Socket(channel) => channel.is_relayed(),
             End::Pair(_) => false,
+        }
+    }
+
+    /// Shows that this side knows a secret, for one role and for this connection alone (PROOF-1).
+    pub fn prove(&self, secret: &Secret, role: Role) -> Vec<u8> {
+        let (own, theirs) = self.nonces();
+        proof::make(secret, role, &own, &theirs)
+    }
+
+    /// Whether the other side has shown with this that it knows a secret, for this role (PROOF-2).
+    pub fn is_proven(&self, secret: &Secret, role: Role, proof: &[u8]) -> bool {
+        let (own, theirs) = self.nonces();
+        proof::check(secret, role, &theirs, &own, proof)
+    }
+
+    /// This side's random bytes and the other's. Nobody overhears a pair: it has none.
+    fn nonces(&self) -> (Nonce, Nonce) {
+        match &self.0 {
+            End::Socket(channel) => (channel.nonce, channel.their_nonce.get().copied().unwrap_or_default()),
+            End::Pair(_) => Default::default(),
+        }
+    }
+
+    /// The user whose process is at the other end, where the kernel of this host vouches for it: over Unix sockets, at the listening
+    /// side, and over loopback.
+    pub fn peer_user(&self) -> Option<u32> {
+        match &self.0 {
+            End::Socket(channel) => channel.peer_user(),
+            End::Pair(_) => Some(crate::own_user()),
         }
     }
 

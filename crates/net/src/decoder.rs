@@ -7,6 +7,7 @@
 
 use crate::NetError;
 use crate::frame::*;
+use crate::proof::NONCE_BYTES;
 
 /// The longest stretch of a body that is accepted in one frame.
 const MAX_FRAGMENT_BYTES: usize = 1 << 20;
@@ -109,7 +110,7 @@ impl Decoder {
         let bytes = &self.buffer[self.start..self.end];
         if bytes.iter().zip(&MAGIC).any(|(a, b)| a != b) {
             let said = String::from_utf8_lossy(&bytes[..bytes.len().min(24)]).escape_debug().to_string();
-            return Err(NetError::NotGt { reason: format!("it began with \"{said}\"") });
+            return Err(NetError::NotGt { reason: format!("it starts with \"{said}\"") });
         }
         if bytes.len() < GREETING_BYTES {
             return Ok(None);
@@ -137,13 +138,14 @@ impl Decoder {
             RELEASE => 1..=1,
             PING | PONG => 8..=8,
             ALLOW => 12..=12,
+            CHALLENGE => NONCE_BYTES..=NONCE_BYTES,
             CLOSE => 0..=MAX_REASON_BYTES,
-            _ => return Err(NetError::malformed(format!("no frame is of kind {kind}"))),
+            _ => return Err(NetError::malformed(format!("unknown frame kind {kind}"))),
         };
         match allowed.contains(&len) {
             true => Ok(()),
             false => Err(NetError::malformed(format!(
-                "a frame of kind {kind} announces {len} bytes; {} to {} are allowed",
+                "a frame of kind {kind} announces {len} bytes, but {} to {} are allowed",
                 allowed.start(),
                 allowed.end()
             ))),
@@ -164,11 +166,13 @@ fn parse(kind: u8, payload: &[u8]) -> Result<Frame<'_>, NetError> {
         PING => Frame::Ping(f.u64()?),
         PONG => Frame::Pong(f.u64()?),
         ALLOW => Frame::Allow { head: f.u32()?, body: f.u64()? },
+        CHALLENGE => Frame::Challenge { nonce: f.array()? },
         CLOSE => {
-            let reason = std::str::from_utf8(payload).map_err(|_| NetError::malformed("a reason is not text"))?;
+            let reason =
+                std::str::from_utf8(payload).map_err(|_| NetError::malformed("a close reason is not UTF-8 text"))?;
             Frame::Close { reason }
         }
-        _ => return Err(NetError::malformed(format!("no frame is of kind {kind}"))),
+        _ => return Err(NetError::malformed(format!("unknown frame kind {kind}"))),
     })
 }
 

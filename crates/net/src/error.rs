@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NetError {
     /// The user's: text that is no address.
-    #[error("{text:?} is not an address: {reason}")]
+    #[error("{text:?} is not a valid address: {reason}")]
     Address {
         /// What was given.
         text: String,
@@ -22,6 +22,12 @@ pub enum NetError {
         address: String,
         /// What the system said.
         reason: String,
+    },
+    /// The user's or the machine's: the host answers, and no process listens there.
+    #[error("{address}: connection refused (no process listens there)")]
+    NobodyListens {
+        /// Where.
+        address: String,
     },
     /// The user's: nobody here can reach it, now or later.
     #[error("{address}: {reason}")]
@@ -40,7 +46,7 @@ pub enum NetError {
         reason: String,
     },
     /// The caller's: a message over the limit of the side that would take it. Nothing was sent.
-    #[error("a {what} of {bytes} bytes is over the limit of {limit}")]
+    #[error("a {what} of {bytes} bytes exceeds the limit of {limit}")]
     TooLarge {
         /// `head` or `body`.
         what: &'static str,
@@ -50,13 +56,13 @@ pub enum NetError {
         limit: u64,
     },
     /// The caller's: a call that waits, made by a receiver, which must not wait.
-    #[error("a receiver may not wait for room: it is what makes room")]
+    #[error("internal error: a receiver must not wait for buffer space")]
     OnIoThread,
     /// The caller's `cancel` said so.
     #[error("interrupted while waiting")]
     Interrupted,
     /// The other side takes nothing, and the queue is at its limit. Nothing was sent.
-    #[error("{queued_bytes} bytes wait for the other side already")]
+    #[error("{queued_bytes} bytes are already queued for the peer")]
     Full {
         /// What waits.
         queued_bytes: u64,
@@ -70,13 +76,15 @@ pub enum NetError {
         after: Duration,
     },
     /// The other side is no GT, or not on this kind of connection.
-    #[error("the other side does not speak GT's protocol ({reason})")]
+    #[error("the peer does not speak the GT protocol ({reason})")]
     NotGt {
         /// What it said instead.
         reason: String,
     },
     /// One side is older than the other.
-    #[error("the other side speaks version {theirs} of the protocol, this side version {ours}")]
+    #[error(
+        "the peer uses protocol version {theirs}, but this process uses version {ours}; install the same version of GT on both sides"
+    )]
     Version {
         /// This side's.
         ours: u16,
@@ -84,13 +92,13 @@ pub enum NetError {
         theirs: u16,
     },
     /// The other side's: bytes that break the protocol or its limits.
-    #[error("the other side broke the protocol: {reason}")]
+    #[error("the peer violated the protocol: {reason}")]
     Malformed {
         /// How.
         reason: String,
     },
     /// The other side closed the connection and said why.
-    #[error("the other side closed the connection: {reason}")]
+    #[error("the peer closed the connection: {reason}")]
     Refused {
         /// In its words.
         reason: String,
@@ -102,19 +110,19 @@ pub enum NetError {
         reason: String,
     },
     /// The other side said goodbye.
-    #[error("the other side closed the connection")]
+    #[error("the peer closed the connection")]
     Closed,
     /// This side said goodbye.
-    #[error("the connection was closed on this side")]
+    #[error("the connection was closed by this process")]
     ClosedHere,
     /// The connection ended without a goodbye: a process that is gone, or a network.
-    #[error("the connection was lost: {reason}")]
+    #[error("lost the connection: {reason}")]
     Lost {
         /// What the system said.
         reason: String,
     },
     /// Nothing was heard for too long, though the connection looks open.
-    #[error("nothing was heard from the other side for {silent:?}")]
+    #[error("the peer has been silent for {silent:?}")]
     Silent {
         /// How long.
         silent: Duration,

@@ -2,12 +2,12 @@
 //!
 //! A connection opens with a greeting of 16 bytes each way, whose layout no version may change: eight bytes of magic, the
 //! version (u16), two bytes of zero, the features (u32), all little endian. Frames follow: a kind, the length of the
-//! payload (u32), the payload.
+//! payload (u32), the payload. The first is a challenge, the second says what this side allows.
 //!
 //! [`crate::Decoder`] reads them.
 
 /// The protocol's version. Both sides must have the same.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 7;
 /// Bodies may come in shared memory.
 pub const FEATURE_SEGMENTS: u32 = 1;
 /// This side passes on what somebody else says.
@@ -84,6 +84,11 @@ pub enum Frame<'a> {
         /// Longest body.
         body: u64,
     },
+    /// Random bytes of the side that says so, for proofs on this connection (PROOF-1).
+    Challenge {
+        /// The bytes.
+        nonce: [u8; 32],
+    },
     /// The last frame of a side.
     Close {
         /// Why; empty for a goodbye.
@@ -102,6 +107,7 @@ pub(crate) const PING: u8 = 8;
 pub(crate) const PONG: u8 = 9;
 pub(crate) const ALLOW: u8 = 10;
 pub(crate) const CLOSE: u8 = 11;
+pub(crate) const CHALLENGE: u8 = 12;
 
 /// The greeting of this side.
 pub(crate) fn greeting(version: u16, features: u32) -> [u8; GREETING_BYTES] {
@@ -145,6 +151,7 @@ impl Frame<'_> {
             Frame::Ping(number) => put(out, PING, &[&number.to_le_bytes()]),
             Frame::Pong(number) => put(out, PONG, &[&number.to_le_bytes()]),
             Frame::Allow { head, body } => put(out, ALLOW, &[&head.to_le_bytes(), &body.to_le_bytes()]),
+            Frame::Challenge { nonce } => put(out, CHALLENGE, &[&nonce]),
             Frame::Close { reason } => {
                 let end = (0..=reason.len().min(MAX_REASON_BYTES)).rev().find(|&i| reason.is_char_boundary(i));
                 put(out, CLOSE, &[&reason.as_bytes()[..end.unwrap_or(0)]])

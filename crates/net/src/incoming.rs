@@ -3,10 +3,13 @@
 //! IN-1: whatever the other side sends, nothing but its own connection ends.
 //! IN-2: a body is delivered whole; of one that is cut short the receiver is told at the end what has come.
 //! IN-3: a receiver that panics loses its connection, not the thread that serves all others.
+//! IN-4: no memory is taken for a body before the receiver has admitted it. One that must wait stops the reading of its connection,
+//!       not of others; one that is not wanted is read and thrown away.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
 use gt_ir::Bytes;
 
@@ -15,7 +18,7 @@ use crate::channel::Channel;
 use crate::decoder::Decoder;
 use crate::frame::{FEATURE_RELAYED, FEATURE_SEGMENTS, FRAGMENT_BYTES, Frame};
 use crate::outgoing::{MAX_OPEN_BODIES, State};
-use crate::receiver::Receiver;
+use crate::receiver::{Admission, Receiver};
 use crate::segment::{MAX_SEGMENTS, Segment};
 use crate::socket::{Moved, Socket};
 use crate::spares::Spares;
@@ -33,9 +36,20 @@ pub(crate) enum Progress {
     More,
 }
 
+/// A body that has been announced.
+struct Announced {
+    stream: u32,
+    len: u64,
+    head: Vec<u8>,
+}
+
 pub(crate) struct Incoming {
     decoder: Decoder,
     bodies: BTreeMap<u32, Assembly>,
+    /// How much is still to come of bodies that nobody wants.
+    discarded: BTreeMap<u32, u64>,
+    /// One that is not admitted yet.
+    waiting: Option<Announced>,
     segments: [Option<Segment>; MAX_SEGMENTS],
     descriptors: VecDeque<OwnedFd>,
     receiver: Option<Box<dyn Receiver>>,
@@ -51,6 +65,8 @@ impl Incoming {
         Incoming {
             decoder: Decoder::new(max_head_bytes),
             bodies: BTreeMap::new(),
+            discarded: BTreeMap::new(),
+            waiting: None,
             segments: Default::default(),
             descriptors: VecDeque::new(),
             receiver: Some(receiver),
@@ -93,7 +109,7 @@ impl Incoming {
             };
             let n = match moved {
                 Moved::WouldBlock => return Ok(Progress::Drained),
-                Moved::Bytes(0) => return Err(NetError::lost("the other side is gone")),
+                Moved::Bytes(0) => return Err(NetError::lost("the peer process is gone")),
                 Moved::Bytes(n) => n,
             };
             self.decoder.advance(n);
@@ -117,7 +133,13 @@ impl Incoming {
         let mut copied = 0;
         let passes_on = channel.onward();
         let onward = passes_on.as_ref().and_then(Option::as_deref).filter(|_| !self.muted);
+        if let Some(announced) = self.waiting.take() {
+            self.begin(announced, channel, connection, spares)?;
+        }
         loop {
+            if self.waiting.is_some() {
+                return Ok(copied);
+            }
             if copied >= budget || (passes_on.is_some() && !channel.may_read(onward)) {
                 return Ok(copied);
             }
@@ -132,6 +154,14 @@ impl Incoming {
                     if features & FEATURE_RELAYED != 0 {
                         channel.set_relayed();
                     }
+                }
+                Frame::Challenge { nonce } => {
+                    if channel.their_nonce.set(nonce).is_err() {
+                        return Err(NetError::malformed("unexpected second challenge"));
+                    }
+                }
+                Frame::Allow { .. } if channel.their_nonce.get().is_none() => {
+                    return Err(NetError::malformed("the handshake has no challenge"));
                 }
                 Frame::Allow { head, body } => {
                     let mut out = channel.lock();
@@ -151,7 +181,7 @@ impl Incoming {
                 }
                 Frame::Close { reason: "" } => return Err(NetError::Closed),
                 Frame::Close { reason } => return Err(NetError::Refused { reason: reason.to_string() }),
-                _ if !self.opened => return Err(NetError::malformed("a message came before the introduction")),
+                _ if !self.opened => return Err(NetError::malformed("received a message before the handshake")),
                 // RELAY-1. What comes when one of the two is closed goes nowhere.
                 Frame::Head(_) | Frame::Open { .. } | Frame::Part { .. } | Frame::Abort { .. }
                     if passes_on.is_some() =>
@@ -176,33 +206,46 @@ impl Incoming {
                 Frame::Open { stream, len, head } => {
                     let limit = channel.max_body_bytes();
                     if len > limit {
-                        return Err(NetError::malformed(format!("a body of {len} bytes is over the limit of {limit}")));
+                        return Err(NetError::malformed(format!("a body of {len} bytes exceeds the limit of {limit}")));
                     }
-                    if self.bodies.len() == MAX_OPEN_BODIES || self.bodies.contains_key(&stream) {
-                        return Err(NetError::malformed("too many bodies at once, or one twice"));
+                    let is_open = self.bodies.contains_key(&stream) || self.discarded.contains_key(&stream);
+                    if self.bodies.len() + self.discarded.len() >= MAX_OPEN_BODIES || is_open {
+                        return Err(NetError::malformed("too many open bodies, or a body opened twice"));
                     }
-                    self.bodies.insert(stream, Assembly::new(head, len, spares)?);
-                    self.finish(stream, connection, spares)?;
+                    let announced = Announced { stream, len, head: head.to_vec() };
+                    self.begin(announced, channel, connection, spares)?;
                 }
                 Frame::Part { stream, bytes } => {
+                    if discards(&mut self.discarded, stream, bytes.len())? {
+                        continue;
+                    }
                     assembly(&mut self.bodies, stream)?.push(bytes)?;
                     self.finish(stream, connection, spares)?;
                 }
                 Frame::Abort { stream } => {
                     self.bodies.remove(&stream);
+                    self.discarded.remove(&stream);
                 }
                 Frame::Share { segment, len } => {
                     let fd = self.descriptors.pop_front();
                     let fd = fd.ok_or_else(|| {
-                        NetError::malformed("a segment came without its descriptor (or this process may open no more)")
+                        NetError::malformed("a shared segment arrived without its descriptor (too many open files?)")
                     })?;
                     match self.segments.get_mut(segment as usize) {
                         Some(place @ None) => *place = Some(Segment::open(&fd, len as usize)?),
-                        _ => return Err(NetError::malformed(format!("segment {segment} cannot be shared (again)"))),
+                        _ => {
+                            return Err(NetError::malformed(format!(
+                                "segment {segment} is already shared or out of range"
+                            )));
+                        }
                     }
                 }
                 Frame::Filled { stream, segment, len } => {
                     let filled = shared(&self.segments, segment)?;
+                    if discards(&mut self.discarded, stream, len as usize)? {
+                        channel.reply(Frame::Release { segment });
+                        continue;
+                    }
                     assembly(&mut self.bodies, stream)?.push_segment(filled, len as usize)?;
                     copied += len as usize;
                     // At once, so that the other side fills it while this one copies the next.
@@ -220,6 +263,38 @@ impl Incoming {
                 }
             }
         }
+    }
+
+    /// A body begins, waits, or is thrown away, as the receiver says (IN-4).
+    fn begin(
+        &mut self,
+        announced: Announced,
+        channel: &Channel,
+        connection: &Connection,
+        spares: &mut Spares,
+    ) -> Result<()> {
+        let Announced { stream, len, head } = &announced;
+        // Nobody takes what comes once the receiver is gone, or is told nothing more.
+        let mut admission = Admission::Discard;
+        deliver(&mut self.receiver, self.muted, |r| admission = r.admit(connection, head, *len))?;
+        channel.held.store(matches!(admission, Admission::Wait), Ordering::Relaxed);
+        match admission {
+            Admission::Wait => self.waiting = Some(announced),
+            Admission::Discard if *len == 0 => {}
+            Admission::Discard => _ = self.discarded.insert(*stream, *len),
+            Admission::Take(companion) => {
+                let stream = *stream;
+                let body = Assembly::new(head, *len, spares)?.accompanied_by(companion);
+                self.bodies.insert(stream, body);
+                self.finish(stream, connection, spares)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a body waits to be admitted.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Delivers a body if it is whole.
@@ -260,16 +335,27 @@ impl Incoming {
 
 fn shared(segments: &[Option<Segment>; MAX_SEGMENTS], segment: u8) -> Result<&Segment> {
     let shared = segments.get(segment as usize).and_then(Option::as_ref);
-    shared.ok_or_else(|| NetError::malformed(format!("no segment {segment} was shared")))
+    shared.ok_or_else(|| NetError::malformed(format!("segment {segment} was never shared")))
 }
 
 fn assembly(bodies: &mut BTreeMap<u32, Assembly>, stream: u32) -> Result<&mut Assembly> {
-    bodies.get_mut(&stream).ok_or_else(|| NetError::malformed(format!("no body {stream} was begun")))
+    bodies.get_mut(&stream).ok_or_else(|| NetError::malformed(format!("body {stream} was never opened")))
+}
+
+/// Whether a part is of a body that nobody wants.
+fn discards(discarded: &mut BTreeMap<u32, u64>, stream: u32, len: usize) -> Result<bool> {
+    let Some(left) = discarded.get_mut(&stream) else { return Ok(false) };
+    let over = || NetError::malformed("a body is longer than announced");
+    *left = left.checked_sub(len as u64).ok_or_else(over)?;
+    if *left == 0 {
+        discarded.remove(&stream);
+    }
+    Ok(true)
 }
 
 /// IN-3.
 fn deliver(receiver: &mut Option<Box<dyn Receiver>>, muted: bool, call: impl FnOnce(&mut dyn Receiver)) -> Result<()> {
     let Some(r) = receiver.as_deref_mut().filter(|_| !muted) else { return Ok(()) };
     catch_unwind(AssertUnwindSafe(|| call(r)))
-        .map_err(|_| NetError::Internal { reason: "what took a message panicked".to_string() })
+        .map_err(|_| NetError::Internal { reason: "a message handler panicked".to_string() })
 }

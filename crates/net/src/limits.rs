@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::outgoing::MAX_OPEN_BODIES;
+
 /// What a connection accepts from the other side and holds for it.
 ///
 /// The two sizes are told to the other side, so that a message over them is refused where it would be sent
@@ -16,6 +18,8 @@ pub struct Limits {
     pub max_queued_bytes: usize,
     /// How many bytes of bodies may wait before `send_with_body` reports `Full`; a single one may be longer.
     pub max_queued_body_bytes: u64,
+    /// How many bodies leave at once, in turns; the others wait until one has left.
+    pub open_bodies: usize,
     /// How long the other side may take to introduce itself.
     pub handshake_timeout: Duration,
     /// A connection that is silent for so long is lost. It is asked to show itself well before that.
@@ -32,6 +36,7 @@ impl Default for Limits {
             max_body_bytes: 64 << 30,
             max_queued_bytes: 64 << 20,
             max_queued_body_bytes: 4 << 30,
+            open_bodies: MAX_OPEN_BODIES,
             handshake_timeout: Duration::from_secs(5),
             idle_timeout: None,
             linger: Duration::from_secs(2),

@@ -1,4 +1,6 @@
 //! Taking connections.
+//!
+//! LISTEN-1: a Unix socket is for processes of this user alone: its file has mode 0600, and the kernel is asked who connects.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -55,8 +57,13 @@ impl Io {
         limits: Limits,
         accept: impl Fn(&Peer) -> Option<Box<dyn Receiver>> + Send + 'static,
     ) -> Result<Listener> {
-        let unreachable =
-            |e: Errno| NetError::Unreachable { address: address.to_string(), reason: format!("cannot listen: {e}") };
+        let unreachable = |e: Errno| {
+            let reason = match e {
+                Errno::ADDRINUSE => "cannot listen: the address is in use by another process".to_string(),
+                e => format!("cannot listen: {e}"),
+            };
+            NetError::Unreachable { address: address.to_string(), reason }
+        };
         let (fd, family, bound) = match address {
             Address::Unix(path) => {
                 let socket = listen_unix(path).map_err(unreachable)?;
@@ -165,6 +172,10 @@ impl Accepting {
         let peer = match self.family {
             Family::Unix => {
                 let who = sockopt::socket_peercred(&fd).map_err(|e| NetError::resource("socket", e))?;
+                // The file's mode says so too, until somebody changes it (LISTEN-1).
+                if who.uid.as_raw() != crate::own_user() {
+                    return Ok(None);
+                }
                 let process = who.pid.as_raw_nonzero();
                 Peer { address: format!("process {process}"), same_host: true, user_id: Some(who.uid.as_raw()) }
             }
@@ -177,7 +188,7 @@ impl Accepting {
         let Some(receiver) = (self.accept)(&peer) else { return Ok(None) };
         let socket = Arc::new(Socket::new(fd, self.family)?);
         let tls = self.tls.as_ref().map(ServerTls::accept).transpose()?;
-        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, self.limits, 0));
+        let channel = Arc::new(Channel::new(io.clone(), socket.clone(), tls, peer, self.limits, 0)?);
         let incoming = Incoming::new(receiver, self.limits.max_head_bytes);
         Ok(Some(Entry::new(channel, socket, incoming, true)))
     }

@@ -21,6 +21,7 @@ use gt_ir::Bytes;
 
 use crate::frame::Frame;
 use crate::io::IoShared;
+use crate::proof::Nonce;
 use crate::segment::{SEGMENT_BYTES, SegmentPool, Taken};
 use crate::socket::Socket;
 use crate::tls::TlsStream;
@@ -101,9 +102,11 @@ impl Outgoing {
         tls: Option<Box<TlsStream>>,
         limits: Limits,
         features: u32,
+        nonce: Nonce,
     ) -> Outgoing {
         let mut wire = Vec::with_capacity(256);
         Frame::Greeting { features }.encode(&mut wire);
+        Frame::Challenge { nonce }.encode(&mut wire);
         Frame::Allow { head: limits.max_head_bytes, body: limits.max_body_bytes }.encode(&mut wire);
         Outgoing {
             state: State::Opening,
@@ -175,7 +178,7 @@ impl Outgoing {
 
     /// Begins a body, when not too many have begun already; its parts follow by its number.
     pub(crate) fn open_body(&mut self, head: &[u8], len: u64) -> Option<u32> {
-        if self.open_bodies == MAX_OPEN_BODIES {
+        if self.open_bodies >= self.most_open_bodies() {
             return None;
         }
         self.open_bodies += 1;
@@ -185,10 +188,14 @@ impl Outgoing {
         Some(stream)
     }
 
+    fn most_open_bodies(&self) -> usize {
+        self.limits.open_bodies.clamp(1, MAX_OPEN_BODIES)
+    }
+
     /// A body has ended, or was given up.
     pub(crate) fn end_body(&mut self) {
         self.open_bodies -= 1;
-        while self.open_bodies < MAX_OPEN_BODIES
+        while self.open_bodies < self.most_open_bodies()
             && let Some((head, bytes, from)) = self.unopened.pop_front()
         {
             self.begin(&head, bytes, from);
@@ -208,7 +215,7 @@ impl Outgoing {
             return Err(NetError::Full { queued_bytes: self.queued_bytes() });
         }
         self.body_bytes += len;
-        match self.open_bodies < MAX_OPEN_BODIES {
+        match self.open_bodies < self.most_open_bodies() {
             true => self.begin(head, bytes, from),
             false => self.unopened.push_back((head.to_vec(), bytes, from)),
         }

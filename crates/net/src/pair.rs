@@ -1,6 +1,6 @@
 //! Two ends in one process, with no socket between: bodies are passed on, not copied.
 //!
-//! PAIR-1: messages of both kinds arrive in order; whoever sends delivers, unless somebody is delivering already (perhaps
+//! LOCAL-PAIR-1: messages of both kinds arrive in order; whoever sends delivers, unless somebody is delivering already (perhaps
 //!         further up the same stack): then that one goes on to deliver this one too. So no call nests and no lock is held.
 
 use std::collections::VecDeque;
@@ -128,7 +128,7 @@ impl PairEnd {
     }
 }
 
-/// Delivers everything that waits at `side`, unless somebody does already (PAIR-1).
+/// Delivers everything that waits at `side`, unless somebody does already (LOCAL-PAIR-1).
 fn deliver(shared: &Arc<Shared>, side: usize) {
     let here = Connection(End::Pair(Arc::new(PairEnd { shared: shared.clone(), side })));
     let mut inbox = shared.inboxes[side].lock();

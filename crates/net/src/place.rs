@@ -15,6 +15,11 @@ pub fn host_id() -> String {
     read("/proc/sys/kernel/random/boot_id").or_else(|| read("/etc/machine-id")).unwrap_or_default()
 }
 
+/// The user that this process runs as.
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// The directory for sockets of this user, made if need be: `$XDG_RUNTIME_DIR/gt`, or `gt-<uid>` where temporary files go.
 ///
 /// # Errors
@@ -30,7 +35,7 @@ pub fn runtime_directory() -> Result<PathBuf> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| wrong(e.to_string()))?;
     let found = std::fs::symlink_metadata(&path).map_err(|e| wrong(e.to_string()))?;
     if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
-        return Err(wrong("it must be a directory of this user that nobody else may enter".to_string()));
+        return Err(wrong("the folder must belong to this user and be closed to others (chmod 700)".to_string()));
     }
     Ok(path)
 }

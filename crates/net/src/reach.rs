@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::channel::CANCEL_INTERVAL;
 use crate::connection::End;
 use crate::protocol::{FromRelay, ToRelay, WorkerInfo, decode, encode};
-use crate::{Address, ClientTls, Connection, Fingerprint, Io, Limits, NetError, Receiver, Result};
+use crate::{Address, ClientTls, Connection, Fingerprint, Io, Limits, NetError, Receiver, Result, SessionPass};
 
 /// How long a worker may take to answer at its own address while there is another way.
 const DIRECT: Duration = Duration::from_millis(1500);
@@ -51,8 +51,6 @@ pub struct Reach {
     pub encrypted: bool,
     /// Where the server is; with nothing here, workers are reached by themselves or not at all.
     pub server: Vec<Way>,
-    /// What the server asks for beyond loopback.
-    pub token: Vec<u8>,
     /// How long a peer over a network may be silent. On one host a connection breaks with its process, and a stopped process is not a
     /// dead one: whoever waits for it may go on when it does.
     pub silence: Option<Duration>,
@@ -71,25 +69,27 @@ impl Reach {
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
     ) -> Result<Connection> {
-        let mut last = NetError::Unreachable { address: String::new(), reason: "it has no address".into() };
+        let mut last = NetError::Unreachable { address: String::new(), reason: "no address is known".into() };
         for (address, tls) in ways {
             let idle_timeout = self.silence.filter(|_| matches!(address, Address::Tcp { .. }));
-            let limits = Limits { idle_timeout, ..Limits::default() };
+            // One payload after the other: a worker that has no room for the next one holds none up that it has begun to take.
+            let limits = Limits { idle_timeout, open_bodies: 1, ..Limits::default() };
             match self.io.connect(address, tls.as_ref(), limits, receiver(), timeout, cancel) {
-                Err(error @ NetError::Unreachable { .. }) => last = error,
+                Err(error @ (NetError::Unreachable { .. } | NetError::NobodyListens { .. })) => last = error,
                 done => return done,
             }
         }
         Err(last)
     }
 
-    /// A connection to a worker: by itself, or else through its server.
+    /// A connection to a worker, for a session that lives there: by itself, or else through its server.
     ///
     /// # Errors
     /// When it cannot be reached; [`NetError::NoWay`] when it never will be.
     pub fn worker(
         &self,
         worker: &WorkerInfo,
+        pass: &SessionPass,
         receiver: &dyn Fn() -> Box<dyn Receiver>,
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
@@ -103,11 +103,11 @@ impl Reach {
         };
         let left = timeout.saturating_sub(began.elapsed()).max(THROUGH);
         let address = worker.id.clone();
-        self.through(worker.index, receiver, left, cancel).map_err(|error| match error {
+        self.through(worker.index, pass, receiver, left, cancel).map_err(|error| match error {
             NetError::Interrupted => NetError::Interrupted,
             NetError::NoWay { reason, .. } if ways.is_empty() => NetError::NoWay { address, reason },
             other => {
-                let reason = format!("{direct}; and through the server: {other}");
+                let reason = format!("{direct}; through the server: {other}");
                 NetError::Unreachable { address, reason }
             }
         })
@@ -116,6 +116,7 @@ impl Reach {
     fn through(
         &self,
         worker: u32,
+        pass: &SessionPass,
         receiver: &dyn Fn() -> Box<dyn Receiver>,
         timeout: Duration,
         cancel: &dyn Fn() -> bool,
@@ -130,7 +131,7 @@ impl Reach {
         if let End::Socket(channel) = &connection.0 {
             channel.set_relayed();
         }
-        connection.send(&encode(&ToRelay::Relay { token: &self.token, worker }))?;
+        connection.send(&encode(&ToRelay::Relay { session: pass.session, key: pass.key.as_bytes(), worker }))?;
         let answered = answer.wait(deadline, timeout, cancel);
         if answered.is_err() {
             connection.close();
@@ -160,7 +161,7 @@ impl Answer {
                 return answer;
             }
             if Instant::now() >= deadline {
-                return Err(NetError::TimedOut { what: "the answer of the server".to_string(), after: timeout });
+                return Err(NetError::TimedOut { what: "the server's reply".to_string(), after: timeout });
             }
             self.changed.wait_for(&mut said, CANCEL_INTERVAL);
             if parking_lot::MutexGuard::unlocked(&mut said, cancel) {
@@ -194,7 +195,7 @@ impl Receiver for Waiting {
                 let address = from.peer().address.clone();
                 self.answer.set(Err(NetError::Unreachable { address, reason }));
             }
-            Err(_) => self.answer.set(Err(no_way("it passes no connections on".to_string()))),
+            Err(_) => self.answer.set(Err(no_way("it does not relay connections".to_string()))),
         }
     }
 

@@ -158,7 +158,11 @@ impl Reactor {
     /// A turn of one connection: everything it can do now, within its budgets.
     fn serve(&mut self, token: usize) {
         let Some(entry) = self.entries.get_mut(&token) else { return };
-        match entry.turn(&mut self.spares) {
+        let turn = entry.turn(&mut self.spares);
+        if entry.incoming.is_waiting() {
+            self.next_tick = self.next_tick.min(Instant::now() + TICK);
+        }
+        match turn {
             Ok(true) => self.again.push(token),
             Ok(false) => {}
             Err(why) => self.fail(token, why),
@@ -225,6 +229,11 @@ impl Reactor {
         let mut failed = Vec::new();
         let mut soon = SLOW_TICK;
         for (&token, entry) in &mut self.entries {
+            if entry.incoming.is_waiting() {
+                // There may be room by now (IN-4).
+                soon = TICK;
+                self.again.push(token);
+            }
             let (limits, opening) = {
                 let out = entry.channel.lock();
                 (out.limits, out.state == State::Opening)
@@ -233,13 +242,13 @@ impl Reactor {
                 Phase::Leaving { until } | Phase::Ending { until } => {
                     soon = TICK;
                     if now >= until {
-                        failed.push((token, NetError::lost("the other side did not take the goodbye")));
+                        failed.push((token, NetError::lost("the peer did not confirm the close")));
                     }
                 }
                 Phase::Live if opening => {
                     soon = soon.min(TICK * 5);
                     if now >= entry.open_by {
-                        let what = "the introduction of the other side".to_string();
+                        let what = "the peer's handshake".to_string();
                         failed.push((token, NetError::TimedOut { what, after: limits.handshake_timeout }));
                     }
                 }
@@ -267,6 +276,7 @@ impl Reactor {
         let mut paused: Vec<usize> = self.listeners.values().filter(|l| l.paused).map(|l| l.token).collect();
         paused.sort_unstable();
         paused.into_iter().for_each(|token| self.accept(token));
+        self.again.sort_unstable();
         self.next_tick = now + soon;
     }
 

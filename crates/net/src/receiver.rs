@@ -2,9 +2,19 @@
 
 use std::time::Duration;
 
-use gt_ir::Bytes;
+use gt_ir::{Bytes, Companion};
 
 use crate::{Connection, NetError};
+
+/// What a receiver says to a body that begins to arrive.
+pub enum Admission {
+    /// It may come. What is given goes with its bytes ([`Bytes::accompanied_by`]): the account they count on.
+    Take(Option<Box<dyn Companion>>),
+    /// There is no room for it now: nothing more is read from the connection, and the question comes again.
+    Wait,
+    /// It is not wanted: what comes of it is thrown away, and its message is not delivered.
+    Discard,
+}
 
 /// Takes the messages of one connection. The calls come one at a time, from the I/O thread (for [`crate::pair`], from a
 /// thread that sends), and must not wait: every connection of the process waits with them.
@@ -22,6 +32,13 @@ pub trait Receiver: Send {
 
     /// A message. `head` is lent; `body` is the receiver's.
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>);
+
+    /// A body of so many bytes begins to arrive over a socket, for a message with this head: whether there is room for it. Asked before
+    /// any memory is taken for it.
+    fn admit(&mut self, from: &Connection, head: &[u8], len_bytes: u64) -> Admission {
+        let _ = (from, head, len_bytes);
+        Admission::Take(None)
+    }
 
     /// The other side has answered a [`Connection::ping`], which took so long.
     fn ponged(&mut self, from: &Connection, rtt: Duration) {

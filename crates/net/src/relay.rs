@@ -1,7 +1,7 @@
 //! Connections by way of a server, for those who cannot reach a worker themselves.
 //!
-//! Whoever asks comes to the server's own address and names a worker; the server connects to it, and from then on passes the
-//! frames of messages both ways, unread.
+//! Whoever asks comes to the server's own address, names a worker, and shows that it comes for a session that lives there; the server
+//! connects to the worker, and from then on passes the frames of messages both ways, unread.
 //!
 //! RELAY-1: heads and parts of bodies go on as they come, no body is put together. Pings, limits and shared memory are between
 //!          the two ends of one connection and stay there.
@@ -25,7 +25,7 @@ use crate::frame::{FEATURE_RELAYED, Frame};
 use crate::io::{Command, Io, WeakIo};
 use crate::outgoing::State;
 use crate::protocol::{FromRelay, ToRelay, WorkerInfo, decode, encode};
-use crate::{Address, Connection, Limits, NetError, Receiver, Result};
+use crate::{Address, Connection, Limits, NetError, Receiver, Result, Secret, SessionPass};
 
 /// How much may wait for one side.
 pub(crate) const RELAY_AHEAD_BYTES: usize = 1 << 20;
@@ -86,7 +86,7 @@ fn join(a: &Connection, b: &Connection) -> Result<()> {
     }
 }
 
-type Find = dyn Fn(&Connection, &[u8], u32) -> std::result::Result<WorkerInfo, String> + Send + Sync;
+type Find = dyn Fn(&SessionPass, u32) -> std::result::Result<WorkerInfo, String> + Send + Sync;
 
 /// The part of a server that passes connections on. Clones are the same relay.
 #[derive(Clone)]
@@ -120,13 +120,13 @@ impl Drop for Place {
 }
 
 impl Relay {
-    /// A relay on the thread that serves the server's connections. `find` says where the worker of an index is, to a connection that
-    /// shows a token and may ask; it is called by a thread that may wait. Over a network, a side that is silent for `idle_timeout` is
+    /// A relay on the thread that serves the server's connections. `find` says where the worker of an index is, to who
+    /// comes there for a session of that worker; it is called by a thread that may wait. Over a network, a side that is silent for `idle_timeout` is
     /// lost.
     pub fn new(
         io: &Io,
         idle_timeout: Duration,
-        find: impl Fn(&Connection, &[u8], u32) -> std::result::Result<WorkerInfo, String> + Send + Sync + 'static,
+        find: impl Fn(&SessionPass, u32) -> std::result::Result<WorkerInfo, String> + Send + Sync + 'static,
     ) -> Relay {
         let counts = || AtomicUsize::new(0);
         let (host, find) = (crate::host_id(), Box::new(find));
@@ -167,22 +167,22 @@ struct Door {
 
 impl Door {
     /// A thread makes the connection: names and networks take time, and nobody waits here.
-    fn begin(&mut self, from: &Connection, token: &[u8], worker: u32) {
+    fn begin(&mut self, from: &Connection, pass: SessionPass, worker: u32) {
         self.place = Place::take(&self.shared, |shared| &shared.open, MOST_OPEN);
         let connecting = Place::take(&self.shared, |shared| &shared.connecting, MOST_CONNECTING);
         let (Some(_), Some(connecting)) = (&self.place, connecting) else {
-            return unreached(from, "the server passes on as many connections as it may", false);
+            return unreached(from, "the server already relays its maximum number of connections", false);
         };
-        let (asking, token) = (from.clone(), token.to_vec());
+        let asking = from.clone();
         let (shared, beyond) = (self.shared.clone(), self.beyond.clone());
         let spawned = std::thread::Builder::new().name("gt-relay".to_string()).spawn(move || {
             let _connecting = connecting;
-            if let Err((reason, never)) = shared.reach(&asking, &token, worker, &beyond) {
+            if let Err((reason, never)) = shared.reach(&asking, &pass, worker, &beyond) {
                 unreached(&asking, &reason, never);
             }
         });
         if let Err(error) = spawned {
-            unreached(from, &format!("no thread to be had: {error}"), false);
+            unreached(from, &format!("cannot start a thread: {error}"), false);
         }
     }
 }
@@ -201,14 +201,15 @@ impl Shared {
     fn reach(
         &self,
         from: &Connection,
-        token: &[u8],
+        pass: &SessionPass,
         worker: u32,
         beyond: &Mutex<Beyond>,
     ) -> std::result::Result<(), (String, bool)> {
         let later = |error: NetError| (error.to_string(), false);
-        let info = (self.find)(from, token, worker).map_err(|reason| (reason, false))?;
-        let Some(io) = self.io.upgrade() else { return Err(("the server ends".to_string(), false)) };
-        let mut last = (format!("{} listens on its own host only; start it with --listen", info.id), true);
+        let info = (self.find)(pass, worker).map_err(|reason| (reason, false))?;
+        let Some(io) = self.io.upgrade() else { return Err(("the server is shutting down".to_string(), false)) };
+        let mut last =
+            (format!("{} accepts connections only from its own host; start it with --listen", info.id), true);
         for (address, tls) in info.ways(&self.host, false).map_err(later)? {
             let receiver = Box::new(Behind { from: from.clone() });
             let limits = self.limits(matches!(address, Address::Unix(_)));
@@ -246,12 +247,12 @@ impl Receiver for Door {
 
     fn message(&mut self, from: &Connection, head: &[u8], body: Option<Bytes>) {
         let is_first = std::mem::replace(&mut self.is_first, false);
-        if let (true, Ok(ToRelay::Relay { token, worker })) = (is_first && body.is_none(), decode(head)) {
+        if let (true, Ok(ToRelay::Relay { session, key, worker })) = (is_first && body.is_none(), decode(head)) {
             if let Some(mut server) = self.server.take() {
                 // To the server it never was there.
                 server.closed(from, &NetError::ClosedHere);
             }
-            return self.begin(from, token, worker);
+            return self.begin(from, SessionPass { session, key: Secret::from_bytes(key) }, worker);
         }
         match &mut self.server {
             Some(server) => server.message(from, head, body),

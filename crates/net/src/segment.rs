@@ -53,7 +53,7 @@ impl Segment {
     pub(crate) fn open(fd: &OwnedFd, len: usize) -> Result<Segment, NetError> {
         if len == 0 || len > MAX_SEGMENT_BYTES {
             return Err(NetError::malformed(format!(
-                "a segment has {len} bytes; 1 to {MAX_SEGMENT_BYTES} are allowed"
+                "a segment has {len} bytes, but 1 to {MAX_SEGMENT_BYTES} are allowed"
             )));
         }
         let seals = rustix::fs::fcntl_get_seals(fd)
@@ -63,7 +63,7 @@ impl Segment {
         }
         let size = rustix::fs::fstat(fd).map_err(|e| NetError::resource("segment", e))?.st_size;
         if size != len as i64 {
-            return Err(NetError::malformed(format!("a segment of {size} bytes was announced as {len}")));
+            return Err(NetError::malformed(format!("a segment of {size} bytes was announced as {len} bytes")));
         }
         // SAFETY: as in `create`; SEGMENT-1 was checked above, so that every byte of the mapping stays readable.
         let at = unsafe { rustix::mm::mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, fd, 0) }
@@ -152,9 +152,7 @@ impl SegmentPool {
     /// The other side has read a segment, or nothing was put into it.
     pub(crate) fn release(&mut self, index: u8) -> Result<(), NetError> {
         if index as usize >= self.segments.len() || self.free.contains(&index) {
-            return Err(NetError::malformed(format!(
-                "segment {index} was released, which the other side does not have"
-            )));
+            return Err(NetError::malformed(format!("the peer released segment {index}, which it does not hold")));
         }
         self.free.push(index);
         Ok(())

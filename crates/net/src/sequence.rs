@@ -46,7 +46,10 @@ impl<M> Outbox<M> {
     /// The other side has received everything below `received`. An ack that comes late says nothing new.
     pub fn ack(&mut self, received: u64) -> Result<(), NetError> {
         if received > self.next() {
-            return Err(NetError::malformed(format!("{received} messages were acked, {} were sent", self.next())));
+            return Err(NetError::malformed(format!(
+                "{received} messages were acknowledged, but only {} were sent",
+                self.next()
+            )));
         }
         while self.first < received
             && let Some((_, len_bytes)) = self.kept.pop_front()
@@ -61,7 +64,7 @@ impl<M> Outbox<M> {
     pub fn resend(&mut self, received: u64) -> Result<impl Iterator<Item = (u64, &M)>, NetError> {
         if received < self.first {
             return Err(NetError::malformed(format!(
-                "the other side asks for message {received}, which it has acked: {} is the first that is kept",
+                "the peer asked for message {received}, which it already acknowledged; the first one kept is {}",
                 self.first
             )));
         }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -45,6 +46,12 @@ fn moved(result: rustix::io::Result<usize>) -> Result<Moved, NetError> {
 }
 
 impl Socket {
+    /// The other end of a TCP connection, and this one.
+    pub(crate) fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let (other, own) = (rustix::net::getpeername(&self.fd).ok()??, rustix::net::getsockname(&self.fd).ok()?);
+        Some((other.try_into().ok()?, own.try_into().ok()?))
+    }
+
     /// Takes a connected socket and makes it non-blocking and prompt.
     pub(crate) fn new(fd: OwnedFd, family: Family) -> Result<Socket, NetError> {
         use rustix::net::sockopt;
@@ -72,7 +79,7 @@ impl Socket {
         if let Some(fds) = &fds
             && !control.push(SendAncillaryMessage::ScmRights(fds))
         {
-            return Err(NetError::Internal { reason: "no room for a descriptor".into() });
+            return Err(NetError::Internal { reason: "no space for a descriptor in the control message".into() });
         }
         // A process that uses GT as a library may not have SIGPIPE ignored.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -99,7 +106,7 @@ impl Socket {
         }
         if shared.len() > MAX_SEGMENTS {
             shared.clear();
-            return Err(NetError::malformed("more descriptors were passed than there can be segments"));
+            return Err(NetError::malformed("too many descriptors were passed"));
         }
         moved(result)
     }

@@ -145,7 +145,7 @@ impl ClientTls {
             roots.add(certificate).map_err(|e| credentials("certificates", e))?;
         }
         if roots.is_empty() {
-            return Err(credentials("certificates", "there is none in the file"));
+            return Err(credentials("certificates", "the file contains no certificate"));
         }
         let config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()

@@ -41,6 +41,7 @@ fn what_has_come_of_a_body_is_told_when_its_connection_ends() {
     let mut raw = TcpStream::connect((host.as_str(), *port)).unwrap();
     let mut bytes = Vec::new();
     Frame::Greeting { features: 0 }.encode(&mut bytes);
+    Frame::Challenge { nonce: [1; 32] }.encode(&mut bytes);
     Frame::Allow { head: 1000, body: 1000 }.encode(&mut bytes);
     Frame::Open { stream: 1, len: 4, head: b"whole" }.encode(&mut bytes);
     Frame::Open { stream: 2, len: 1000, head: b"second" }.encode(&mut bytes);

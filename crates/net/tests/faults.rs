@@ -98,6 +98,7 @@ impl Raw {
 fn introduction() -> Vec<u8> {
     let mut out = Vec::new();
     Frame::Greeting { features: 1 }.encode(&mut out);
+    Frame::Challenge { nonce: [1; 32] }.encode(&mut out);
     Frame::Allow { head: 1000, body: 1000 }.encode(&mut out);
     out
 }
@@ -112,24 +113,30 @@ fn frames(frames: &[Frame<'_>]) -> Vec<u8> {
 fn broken_rules_end_the_connection_with_a_reason_on_both_sides() {
     let open = Frame::Open { stream: 1, len: 100, head: b"" };
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
-        ("no such kind", [introduction(), vec![77, 0, 0, 0, 0]].concat(), "no frame is of kind 77"),
+        ("no such kind", [introduction(), vec![77, 0, 0, 0, 0]].concat(), "unknown frame kind 77"),
         ("head over the limit", frames(&[Frame::Head(&[0; 1001])]), "announces 1001 bytes"),
         (
             "body over the limit",
             frames(&[Frame::Open { stream: 0, len: 1 << 60, head: b"" }]),
-            "over the limit of 10000000",
+            "exceeds the limit of 10000000",
         ),
-        ("part of no body", frames(&[Frame::Part { stream: 5, bytes: b"x" }]), "no body 5"),
+        ("a second challenge", frames(&[Frame::Challenge { nonce: [2; 32] }]), "unexpected second challenge"),
+        ("no challenge", [introduction()[..16].to_vec(), introduction()[53..].to_vec()].concat(), "has no challenge"),
+        ("part of no body", frames(&[Frame::Part { stream: 5, bytes: b"x" }]), "body 5 was never opened"),
         ("body longer than announced", frames(&[open, Frame::Part { stream: 1, bytes: &[0; 101] }]), "longer than"),
         (
             "a body twice",
             frames(&[Frame::Open { stream: 1, len: 1, head: b"" }, Frame::Open { stream: 1, len: 1, head: b"" }]),
             "twice",
         ),
-        ("segment that was not shared", frames(&[Frame::Filled { stream: 1, segment: 0, len: 1 }]), "no segment 0"),
+        (
+            "segment that was not shared",
+            frames(&[Frame::Filled { stream: 1, segment: 0, len: 1 }]),
+            "segment 0 was never shared",
+        ),
         ("segment without descriptor", frames(&[Frame::Share { segment: 0, len: 4096 }]), "without its descriptor"),
         ("release of nothing", frames(&[Frame::Release { segment: 0 }]), "released"),
-        ("reason that is no text", [introduction(), vec![11, 1, 0, 0, 0, 0xff]].concat(), "not text"),
+        ("reason that is no text", [introduction(), vec![11, 1, 0, 0, 0, 0xff]].concat(), "not UTF-8 text"),
     ];
     for unix in [true, false] {
         let victim = victim(unix);
@@ -144,7 +151,7 @@ fn broken_rules_end_the_connection_with_a_reason_on_both_sides() {
         }
         let many: Vec<Frame<'_>> = (0..33).map(|stream| Frame::Open { stream, len: 1, head: b"" }).collect();
         victim.raw().say(&frames(&many));
-        assert!(victim.kept.closed().to_string().contains("too many bodies"));
+        assert!(victim.kept.closed().to_string().contains("too many open bodies"));
         victim.is_well();
     }
 }
@@ -217,11 +224,10 @@ fn a_server_of_another_version_or_none_at_all_is_a_clear_error() {
     assert_eq!(answer(later), NetError::Version { ours: VERSION, theirs: 200 });
     assert!(matches!(answer(b"SSH-2.0-OpenSSH\r\n".to_vec()), NetError::NotGt { .. }));
     assert!(matches!(answer(Vec::new()), NetError::Lost { .. }));
-    let refusal = frames(&[Frame::Close { reason: "no room" }])[16..].to_vec();
-    let mut first = Vec::new();
-    Frame::Greeting { features: 0 }.encode(&mut first);
     // A reason given before the introduction is over.
-    let refusal = [first, refusal[17..].to_vec()].concat();
+    let mut refusal = Vec::new();
+    Frame::Greeting { features: 0 }.encode(&mut refusal);
+    Frame::Close { reason: "no room" }.encode(&mut refusal);
     let error = answer(refusal);
     assert_eq!(error, NetError::Refused { reason: "no room".into() });
 }

@@ -25,7 +25,7 @@ fn decode(bytes: &[u8], pieces: &[usize]) -> (Vec<String>, Option<NetError>) {
                 Ok(Some(frame)) => out.push(format!("{frame:?}")),
                 // What it quotes is what had come by then.
                 Err(NetError::NotGt { reason }) if pieces != [usize::MAX] => {
-                    assert!(reason.starts_with("it began with"));
+                    assert!(reason.starts_with("it starts with"));
                     return (out, Some(NetError::NotGt { reason: String::new() }));
                 }
                 Err(error) => return (out, Some(error)),
@@ -67,6 +67,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
         any::<u64>().prop_map(move |n| encode(Frame::Ping(n))),
         any::<u64>().prop_map(move |n| encode(Frame::Pong(n))),
         (any::<u32>(), any::<u64>()).prop_map(move |(head, body)| encode(Frame::Allow { head, body })),
+        any::<[u8; 32]>().prop_map(move |nonce| encode(Frame::Challenge { nonce })),
         "\\PC{0,20}".prop_map(move |reason| encode(Frame::Close { reason: &reason })),
     ]
 }
@@ -109,18 +110,18 @@ fn known_bad_inputs_are_named() {
     let mut future = greeting();
     future[8] = 9;
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
-        ("a browser", b"GET / HTTP/1.1\r\n".to_vec(), "does not speak GT"),
-        ("TLS to a plain port", vec![0x16, 3, 1, 2, 0], "does not speak GT"),
-        ("one wrong byte", vec![b'x'], "does not speak GT"),
+        ("a browser", b"GET / HTTP/1.1\r\n".to_vec(), "does not speak the GT protocol"),
+        ("TLS to a plain port", vec![0x16, 3, 1, 2, 0], "does not speak the GT protocol"),
+        ("one wrong byte", vec![b'x'], "does not speak the GT protocol"),
         ("a later version", future, "version 9"),
-        ("no such kind", after_greeting(&[99, 0, 0, 0, 0]), "no frame is of kind 99"),
-        ("kind zero", after_greeting(&[0; 5]), "no frame is of kind 0"),
-        ("an absurd head", after_greeting(&[1, 255, 255, 255, 255]), "announces 4294967295 bytes; 0 to 1000"),
+        ("no such kind", after_greeting(&[99, 0, 0, 0, 0]), "unknown frame kind 99"),
+        ("kind zero", after_greeting(&[0; 5]), "unknown frame kind 0"),
+        ("an absurd head", after_greeting(&[1, 255, 255, 255, 255]), "announces 4294967295 bytes, but 0 to 1000"),
         ("one byte too long", after_greeting(&[1, 0xe9, 3, 0, 0]), "announces 1001 bytes"),
         ("a body's head too short", after_greeting(&[2, 11, 0, 0, 0]), "announces 11 bytes"),
         ("an absurd part", after_greeting(&[3, 0, 0, 0, 0x80]), "announces 2147483648 bytes"),
         ("a release with no number", after_greeting(&[7, 0, 0, 0, 0]), "1 to 1 are allowed"),
-        ("a reason that is no text", after_greeting(&[11, 2, 0, 0, 0, 0xff, 0xfe]), "not text"),
+        ("a reason that is no text", after_greeting(&[11, 2, 0, 0, 0, 0xff, 0xfe]), "not UTF-8 text"),
     ];
     for (name, bytes, expected) in cases {
         for piece in [1, 7, usize::MAX] {

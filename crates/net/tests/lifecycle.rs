@@ -17,13 +17,13 @@ fn connecting_to_nothing_is_a_quick_and_clear_error() {
         let error =
             io.connect(&address.parse().unwrap(), None, Limits::default(), keeper().0, PATIENCE, &no).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(15), "{address}: {:?}", started.elapsed());
-        assert!(matches!(error, NetError::Unreachable { .. }), "{address}: {error:?}");
+        assert!(matches!(error, NetError::Unreachable { .. } | NetError::NobodyListens { .. }), "{address}: {error:?}");
         error.to_string()
     };
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = connect(&free.to_string());
-    assert!(error.contains("nobody listens") && error.contains(&free.to_string()), "{error}");
-    assert!(connect("unix:/nowhere/at/all").contains("no such file"));
+    assert!(error.contains("no process listens") && error.contains(&free.to_string()), "{error}");
+    assert!(connect("unix:/nowhere/at/all").contains("no process listens"));
 }
 
 /// Something listens, but nobody takes the connection.

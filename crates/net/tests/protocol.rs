@@ -1,6 +1,6 @@
 //! The messages: PROTO-1 and PROTO-2, for every one of them.
 
-use gt_ir::{DType, Failure, FailureKind, SiteId, TensorId, TensorType};
+use gt_ir::{Cause, DType, Failure, FailureKind, SiteId, SkippedWrite, TensorId, TensorType};
 use gt_net::protocol::*;
 use proptest::prelude::*;
 
@@ -13,6 +13,8 @@ fn failure() -> Failure {
         worker: "worker_1".into(),
         site: SiteId(77),
         holders: vec![(1 << 40, SiteId(3)), (5, SiteId(0))],
+        cause: Some(Cause::Value(TensorId(1 << 50))),
+        skipped: Some(SkippedWrite { site: SiteId(78), kept: vec![TensorType::new(DType::F32, &[3, 4])] }),
     }
 }
 
@@ -27,11 +29,12 @@ fn worker() -> WorkerInfo {
         engine: "cpu".into(),
         threads: 8,
         memory_limit: 1 << 36,
+        seal: Box::from(*b"seal"),
     }
 }
 
 fn peer(number: u32) -> Peer {
-    Peer { number, epoch: 2, worker: worker(), session: 11, secret: secret() }
+    Peer { number, epoch: 2, worker: worker(), session: 11, key: secret() }
 }
 
 fn secret() -> Box<[u8]> {
@@ -43,7 +46,7 @@ fn to_server() -> Vec<ToServer<'static>> {
     let variables = vec![("GT_COMPILE".to_string(), "1".to_string())];
     vec![
         ToServer::Hello {
-            token: b"open",
+            proof: b"open",
             name: "train.py".into(),
             variables,
             workers: 2,
@@ -51,7 +54,7 @@ fn to_server() -> Vec<ToServer<'static>> {
             pin: Some(Pin { worker: 2, home: 9, secret: secret() }),
         },
         ToServer::Stream { seq: u64::MAX, instrs: 3, bytes: 1 << 40, message: b"for the worker" },
-        ToServer::Observe { token: b"" },
+        ToServer::Observe { proof: b"" },
         ToServer::Goodbye {},
     ]
 }
@@ -62,6 +65,8 @@ fn from_server() -> Vec<FromServer> {
         FromServer::Welcome {
             session: 1,
             secret: secret(),
+            proof: Box::default(),
+            lease_ms: 30_000,
             workers: vec![worker(), worker()],
             home: Some(0),
             received: 9,
@@ -74,6 +79,10 @@ fn from_server() -> Vec<FromServer> {
         refused(Refusal::Variable { reason: "GT_COMPILE".into() }),
         refused(Refusal::Malformed { reason: "?".into() }),
         refused(Refusal::Ending {}),
+        refused(Refusal::WorkerToken { asked: true }),
+        refused(Refusal::WorkerToken { asked: false }),
+        refused(Refusal::OtherUser {}),
+        refused(Refusal::Unused { most: 5 }),
         FromServer::Ack { received: 2, executed: 1 },
         FromServer::NeedTemplate { digest: u128::MAX - 5 },
         FromServer::WorkerLost { worker: "worker_0".into(), reason: "killed".into() },
@@ -85,11 +94,11 @@ fn from_server() -> Vec<FromServer> {
 
 fn from_worker() -> Vec<FromWorker<'static>> {
     vec![
-        FromWorker::Join { token: b"open", info: worker(), secret: secret(), sessions: vec![(1, 2), (3, 4)] },
+        FromWorker::Join { proof: b"open", info: worker(), secret: secret(), sessions: vec![(1, 2), (3, 4)] },
         FromWorker::Executed { session: 1, executed: 300 },
         FromWorker::NeedTemplate { session: 1, digest: 77 },
         FromWorker::Broken { session: 1, reason: "noise".into() },
-        FromWorker::Load { busy_ns: 1, live_bytes: 2, instructions: 3 },
+        FromWorker::Load { busy_ns: 1, live_bytes: 2, instructions: 3, threads: 4, memory_limit: 5 },
         FromWorker::Goodbye {},
     ]
 }
@@ -97,9 +106,17 @@ fn from_worker() -> Vec<FromWorker<'static>> {
 fn to_worker() -> Vec<ToWorker<'static>> {
     let variables = vec![("A".to_string(), String::new())];
     vec![
-        ToWorker::Joined { id: "worker_0".into(), index: 0, secret: secret() },
+        ToWorker::Joined { id: "worker_0".into(), index: 0, secret: secret(), proof: secret(), seal_key: secret() },
         ToWorker::Refused { why: Refusal::Token {} },
-        ToWorker::Open { session: 1, secret: secret(), variables, max_memory: 5, from: 6, lost: Some(failure()) },
+        ToWorker::Open {
+            session: 1,
+            key: secret(),
+            variables,
+            max_memory: 5,
+            from: 6,
+            lost: Some(failure()),
+            same_user: true,
+        },
         ToWorker::Stream { session: 1, seq: 2, message: b"as it came" },
         ToWorker::Close { session: 1 },
     ]
@@ -135,10 +152,10 @@ fn data_requests() -> Vec<DataRequest<'static>> {
     };
     let transfer = |value, bytes| DataRequest::Transfer { number: 1 << 40, id: TensorId(9), value, bytes };
     vec![
-        DataRequest::Attach { session: 1, secret: b"s", resume: None },
-        DataRequest::Attach { session: 1, secret: b"s", resume: Some(resumption) },
+        DataRequest::Attach { session: 1, key: b"s", resume: None },
+        DataRequest::Attach { session: 1, key: b"s", resume: Some(resumption) },
         DataRequest::Upload { id: TensorId::new(3, 4) },
-        DataRequest::AttachPeer { session: 1, secret: b"s", from: 2, epoch: 300 },
+        DataRequest::AttachPeer { session: 1, key: b"s", from: 2, epoch: 300 },
         transfer(Ok(TensorType::new(DType::I64, &[2, 0, 3])), Some(b"")),
         transfer(Ok(TensorType::new(DType::I64, &[2])), None),
         transfer(Err(failure()), None),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gt_ir::Bytes;
 use gt_net::protocol::{FromServer, Refusal, ToRelay, WorkerInfo, encode};
-use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Reach, Receiver, Relay};
+use gt_net::{Address, Connection, Io, Limits, Listener, NetError, Reach, Receiver, Relay, Secret, SessionPass};
 use support::{Event, Kept, PATIENCE, keeper};
 use tempfile::TempDir;
 
@@ -29,6 +29,7 @@ fn until(what: &str, mut ready: impl FnMut() -> bool) {
 struct Stage {
     relay: Relay,
     reach: Reach,
+    pass: SessionPass,
     info: WorkerInfo,
     /// Connections that the worker has taken.
     taken: Queue<Kept>,
@@ -40,7 +41,7 @@ struct Stage {
 
 impl Stage {
     /// `near`: whoever asks comes by a Unix socket.
-    fn set(near: bool, token: &'static [u8]) -> Stage {
+    fn set(near: bool, key: &'static [u8]) -> Stage {
         let directory = tempfile::tempdir().unwrap();
         let (server, worker) = (Io::start("server").unwrap(), Io::start("worker").unwrap());
         let (put, taken) = channel();
@@ -61,10 +62,11 @@ impl Stage {
             engine: String::new(),
             threads: 1,
             memory_limit: 0,
+            seal: Box::default(),
         };
         let known = WorkerInfo { unix: Some(socket.display().to_string()), ..info.clone() };
-        let relay = Relay::new(&server, PATIENCE, move |_, shown, index| match index {
-            _ if shown != token => Err("the token is wrong".to_string()),
+        let relay = Relay::new(&server, PATIENCE, move |shown, index| match index {
+            _ if (shown.session, shown.key.as_bytes()) != (5, key) => Err("the key is wrong".to_string()),
             7 => Ok(known.clone()),
             8 => Ok(WorkerInfo { unix: None, tcp: None, ..known.clone() }),
             _ => Err("no such worker".to_string()),
@@ -81,11 +83,11 @@ impl Stage {
             host: gt_net::host_id(),
             encrypted: false,
             server: vec![(listener.address().clone(), None)],
-            token: token.to_vec(),
             silence: None,
         };
         let _listeners = vec![its, listener];
-        Stage { relay, reach, info, taken, _listeners, _server: server, _worker: worker, _directory: directory }
+        let pass = SessionPass { session: 5, key: Secret::from_bytes(key) };
+        Stage { relay, reach, pass, info, taken, _listeners, _server: server, _worker: worker, _directory: directory }
     }
 
     fn connect(&self) -> (Connection, Kept, Kept) {
@@ -99,11 +101,11 @@ impl Stage {
     fn connect_with(&self, receiver: Box<dyn Receiver>) -> Connection {
         let receivers = std::cell::RefCell::new(vec![receiver, keeper().0]);
         let next = || receivers.borrow_mut().pop().unwrap();
-        self.reach.worker(&self.info, &next, PATIENCE, &|| false).unwrap()
+        self.reach.worker(&self.info, &self.pass, &next, PATIENCE, &|| false).unwrap()
     }
 
     fn fails(&self, info: &WorkerInfo) -> NetError {
-        self.reach.worker(info, &|| keeper().0, PATIENCE, &|| false).map(|_| ()).unwrap_err()
+        self.reach.worker(info, &self.pass, &|| keeper().0, PATIENCE, &|| false).map(|_| ()).unwrap_err()
     }
 }
 
@@ -222,8 +224,10 @@ fn those_who_cannot_be_passed_on_hear_why() {
     let nowhere = WorkerInfo { tcp: None, ..other(8) };
     assert!(matches!(stage.fails(&nowhere), NetError::NoWay { .. }));
     let mut wrong = Stage::set(false, b"token");
-    wrong.reach.token = b"guess".to_vec();
-    unreachable(wrong.fails(&wrong.info), "the token is wrong");
+    for (session, key) in [(5, &b"guess"[..]), (6, b"token")] {
+        wrong.pass = SessionPass { session, key: Secret::from_bytes(key) };
+        unreachable(wrong.fails(&wrong.info), "the key is wrong");
+    }
     until("places are free", || stage.relay.connections() + wrong.relay.connections() == 0);
 }
 
@@ -235,7 +239,7 @@ fn a_server_without_a_relay_is_no_way() {
     let stage = Stage::set(false, b"");
     let reach = Reach { server: vec![(listener.address().clone(), None)], ..stage.reach.clone() };
     let nowhere = WorkerInfo { tcp: None, ..stage.info.clone() };
-    let error = reach.worker(&nowhere, &|| keeper().0, PATIENCE, &|| false).map(|_| ()).unwrap_err();
+    let error = reach.worker(&nowhere, &stage.pass, &|| keeper().0, PATIENCE, &|| false).map(|_| ()).unwrap_err();
     assert!(matches!(error, NetError::NoWay { .. }), "{error}");
 }
 
@@ -245,7 +249,7 @@ fn whoever_does_not_wait_for_the_answer_is_shown_out() {
     let (receiver, kept) = keeper();
     let (address, _) = &stage.reach.server[0];
     let rude = stage.reach.io.connect(address, None, Limits::default(), receiver, PATIENCE, &|| false).unwrap();
-    rude.send(&encode(&ToRelay::Relay { token: b"", worker: 9 })).unwrap();
+    rude.send(&encode(&ToRelay::Relay { session: 1, key: b"", worker: 9 })).unwrap();
     rude.send(b"and what follows").unwrap();
     loop {
         if let Event::Closed(_) = kept.next() {

@@ -36,6 +36,7 @@ impl Server {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut hello = Vec::new();
         Frame::Greeting { features }.encode(&mut hello);
+        Frame::Challenge { nonce: [1; 32] }.encode(&mut hello);
         Frame::Allow { head: 1 << 20, body: 1 << 30 }.encode(&mut hello);
         stream.write_all(&hello).unwrap();
         (stream, self.kept.opened())
@@ -71,7 +72,7 @@ fn segments_that_could_kill_this_process_are_refused() {
         ("announced as 8192", sealed(), vec![share(8192)]),
         ("are allowed", sealed(), vec![share(1 << 30)]),
         ("not a memory file", std::fs::File::open("/dev/zero").unwrap().into(), vec![share(4096)]),
-        ("cannot be shared", sealed(), vec![Frame::Share { segment: 8, len: 4096 }]),
+        ("already shared or out of range", sealed(), vec![Frame::Share { segment: 8, len: 4096 }]),
         ("without its descriptor", sealed(), vec![share(4096), Frame::Share { segment: 1, len: 4096 }]),
         ("in a segment of 4096", sealed(), vec![open, share(4096), Frame::Filled { stream: 0, segment: 0, len: 4097 }]),
     ];
@@ -100,7 +101,7 @@ fn descriptors_that_nobody_asked_for_end_the_connection() {
         let _ = rustix::net::sendmsg(&stream, &[IoSlice::new(&ping)], &mut control, SendFlags::NOSIGNAL);
     }
     let why = server.kept.closed().to_string();
-    assert!(why.contains("more descriptors"), "{why}");
+    assert!(why.contains("too many descriptors"), "{why}");
 }
 
 /// A peer in whose system there are no memory files, or that cannot be passed descriptors.
@@ -122,7 +123,7 @@ fn without_shared_memory_bodies_go_through_the_socket() {
             match frame {
                 Frame::Open { stream, .. } => assert!(bodies.insert(stream, Vec::new()).is_none()),
                 Frame::Part { stream, bytes } => bodies.get_mut(&stream).unwrap().extend_from_slice(bytes),
-                Frame::Greeting { .. } | Frame::Allow { .. } => {}
+                Frame::Greeting { .. } | Frame::Challenge { .. } | Frame::Allow { .. } => {}
                 other => panic!("{other:?} to a peer that takes no segments"),
             }
         }

@@ -3,6 +3,12 @@
 use std::fmt::Display;
 use std::io::Write as _;
 
+/// Writes a line to stderr, all of it by one write: lines of processes that share a terminal or a pipe are not mixed. A closed
+/// stderr is no reason to stop.
+pub fn say(line: impl Display) {
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
@@ -58,7 +64,9 @@ impl Debug {
     #[cold]
     fn write(&self, message: &str) {
         let prefix = self.component.prefix();
-        let text: String = message.lines().map(|line| format!("{prefix} {line}\n")).collect();
+        // Messages may hold text of another process: no escape sequence of its gets to a terminal.
+        let clean = |line: &str| line.replace(|c: char| c.is_control(), "?");
+        let text: String = message.lines().map(|line| format!("{prefix} {}\n", clean(line))).collect();
         // One write for all lines keeps threads from mixing theirs; a closed stderr is no reason to stop.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }

@@ -5,13 +5,15 @@
 //! ```
 //! LOG-1: the source and the command are one word each, so that columns can be cut by spaces.
 //! LOG-2: lines of one log are numbered without gaps in the order they are written.
+//! LOG-3: a forked child writes nothing: it has a copy of the lines that wait, and they are its parent's.
 
 use std::fmt::{self, Display};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use crate::log_file;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +83,7 @@ pub fn format_size(bytes: u64) -> String {
 }
 
 struct Inner {
-    out: Box<dyn Write + Send>,
+    out: Option<Box<dyn Write + Send>>,
     sequence: u64,
 }
 
@@ -89,6 +91,7 @@ struct Inner {
 pub struct InstructionLog {
     inner: Mutex<Inner>,
     start: Instant,
+    process: u32,
 }
 
 impl fmt::Debug for InstructionLog {
@@ -98,14 +101,15 @@ impl fmt::Debug for InstructionLog {
 }
 
 impl InstructionLog {
-    /// A log in a new file.
+    /// A log in a new file, or in place of an older one that nobody writes any more.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self::to(Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?))))
+        Ok(Self::to(Box::new(BufWriter::with_capacity(1 << 16, log_file::open(path)?))))
     }
 
     /// A log to any writer.
     pub fn to(out: Box<dyn Write + Send>) -> Self {
-        InstructionLog { inner: Mutex::new(Inner { out, sequence: 0 }), start: Instant::now() }
+        let inner = Mutex::new(Inner { out: Some(out), sequence: 0 });
+        InstructionLog { inner, start: Instant::now(), process: std::process::id() }
     }
 
     /// Writes one line.
@@ -113,18 +117,29 @@ impl InstructionLog {
         let mut inner = self.lock();
         let (seconds, sequence) = (self.start.elapsed().as_secs_f64(), inner.sequence);
         inner.sequence += 1;
+        let Some(out) = inner.out.as_mut().filter(|_| self.is_own()) else { return };
         // A full disk must not stop the program that is being watched.
         let _ = writeln!(
-            inner.out,
-            "{seconds:>10.6}s | #{sequence:04} | {:<12} | {source:<22} | {command:<15} | {:>8} | {details}",
+            out,
+            "{seconds:>10.6}s | #{sequence:04} | {:<12} | {source:<22} | {command:<15} | {:>8} | {}",
             event.name(),
             format_size(size_bytes),
+            OneColumn(details),
         );
     }
 
     /// Hands everything written so far to the system.
     pub fn flush(&self) {
-        let _ = self.lock().out.flush();
+        if self.is_own()
+            && let Some(out) = &mut self.lock().out
+        {
+            let _ = out.flush();
+        }
+    }
+
+    /// Whether this process made it. A forked child did not (LOG-3).
+    fn is_own(&self) -> bool {
+        self.process == std::process::id()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -133,9 +148,34 @@ impl InstructionLog {
     }
 }
 
+/// A text without line ends, other control characters and column borders: details may hold text of another process.
+struct OneColumn<T>(T);
+
+impl<T: Display> Display for OneColumn<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct Cleaned<'a, 'b>(&'a mut fmt::Formatter<'b>);
+        impl fmt::Write for Cleaned<'_, '_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                let is_border = |c: char| c == '|' || c.is_control();
+                let mut parts = text.split(is_border);
+                self.0.write_str(parts.next().unwrap_or_default())?;
+                parts.try_for_each(|part| {
+                    self.0.write_str("?")?;
+                    self.0.write_str(part)
+                })
+            }
+        }
+        fmt::write(&mut Cleaned(f), format_args!("{}", self.0))
+    }
+}
+
 impl Drop for InstructionLog {
     fn drop(&mut self) {
         self.flush();
+        if !self.is_own() {
+            // A buffer that is dropped writes out what it holds (LOG-3).
+            std::mem::forget(self.lock().out.take());
+        }
     }
 }
 
@@ -180,6 +220,16 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(words[8], example.split_whitespace().nth(8).unwrap());
         }
+    }
+
+    #[test]
+    fn a_failure_that_another_process_describes_could_write_lines_of_its_own() {
+        let sheet = Sheet::default();
+        let log = InstructionLog::to(Box::new(sheet.clone()));
+        log.write(Event::Error, "WORKER:worker_0", "Failure", 0, "bad\n  0.1s | #0001 | RECV \u{1b}[31m");
+        let text = String::from_utf8(sheet.0.lock().unwrap().clone()).unwrap();
+        assert!(text.ends_with("bad?  0.1s ? #0001 ? RECV ?[31m\n"), "{text}");
+        assert_eq!(text.lines().count(), 1);
     }
 
     #[test]

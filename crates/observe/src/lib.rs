@@ -1,4 +1,4 @@
-//! What GT shows of itself: counters, the instruction log and debug lines, as plain data.
+//! What GT shows of itself: counters, the instruction log and debug lines, as plain data; and the files that GT writes.
 //!
 //! OBS-1: what is switched off costs one check of an `Option` or a flag.
 //!
@@ -18,7 +18,10 @@
 mod counters;
 mod debug;
 mod instruction_log;
+mod log_file;
+pub mod output;
 
 pub use counters::{CounterSnapshot, Counters};
-pub use debug::{Component, Debug};
+pub use debug::{Component, Debug, say};
 pub use instruction_log::{Event, InstructionLog, format_size};
+pub use log_file::log_path;

@@ -6,7 +6,9 @@ use gt_ir::{Cost, Window};
 
 use crate::draft::Draft;
 use crate::fuse::{self, Grouping};
-use crate::{Canonical, Immediates, Plan, PlanError, dead, liveness, pair, parts, sink, unbroadcast};
+use crate::{
+    Canonical, EngineLimits, Immediates, Plan, PlanError, dead, liveness, pair, parts, sink, tile, unbroadcast,
+};
 
 /// How a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,11 +17,18 @@ pub struct PlanOptions {
     pub fusion: bool,
     /// Whether what nobody can see is left out.
     pub compiled: bool,
+    /// How large steps may be: those of the engine that runs the plan.
+    pub limits: EngineLimits,
+}
+
+impl PlanOptions {
+    /// Plans for an engine of moderate limits, fused but not compiled.
+    pub const DEFAULT: PlanOptions = PlanOptions { fusion: true, compiled: false, limits: EngineLimits::MODERATE };
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        PlanOptions { fusion: true, compiled: false }
+        PlanOptions::DEFAULT
     }
 }
 
@@ -48,14 +57,15 @@ pub fn build(window: &Window, canonical: &Canonical, options: PlanOptions) -> Re
 /// 5. `sink`: after grouping, which is greedy and cannot know where a value's readers will be.
 /// 6. `parts`: after sinking, when it is settled which step reads a concatenation.
 /// 7. `pair`: when it is clear which steps there are.
-/// 8. `liveness`: last, since it needs the final order of reads.
+/// 8. `liveness`: after all that moves instructions, since it needs the final order of reads.
+/// 9. `tile`: last, since a program writes the results that others need.
 pub fn build_from(
     window: &Window,
     canonical: &Canonical,
     options: PlanOptions,
     known: Option<&Arc<Grouping>>,
 ) -> Result<Built, PlanError> {
-    let mut draft = Draft::new(window, canonical)?;
+    let mut draft = Draft::new(window, canonical, options.limits)?;
     if options.fusion {
         unbroadcast::unbroadcast(&mut draft);
     }
@@ -70,7 +80,8 @@ pub fn build_from(
         }
         _ => (Arc::new(fuse::separate(&draft)), false),
     };
-    let steps = liveness::steps(&draft, &grouping);
+    let mut steps = liveness::steps(&draft, &grouping);
+    tile::write_programs(&draft, &grouping, &mut steps);
 
     let mut scalar_starts = Vec::with_capacity(draft.instrs.len());
     let mut scalars = 0;
@@ -87,6 +98,7 @@ pub fn build_from(
         inputs: draft.inputs,
         scalar_starts,
         steps,
+        limits: draft.limits,
     };
     debug_assert_eq!(crate::verify(&plan), Ok(()), "{}", crate::text::print(&plan));
     Ok(Built { plan, grouping, reused })

@@ -1,16 +1,18 @@
 //! Plans kept for when their window comes again.
 //!
-//! CACHE-1: at most `capacity` plans are held; the one unused for longest goes first.
+//! CACHE-1: at most `capacity` plans are held, and if there is more than one, they take at most so many bytes together. The plan that
+//! was unused for longest goes first. A session may send windows of any length, and its plans outlive it.
 //! CACHE-2: a hit is a match of the exact hash *and* of the counts a run is indexed by, so that not even a
 //! collision of hashes makes an engine read out of bounds.
 //! CACHE-3: plans of different variants never meet. A variant is whatever number the caller gives to one way of
-//! planning: those who plan alike share plans, those who do not share only the room.
+//! planning: those who plan alike share plans, those who do not share only the room. All plans of a cache are made within the
+//! limits of one engine.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use gt_ir::{Digest, Window};
+use gt_ir::{Digest, Instr, Window};
 
 use crate::build::{Built, build_from};
 use crate::fuse::Grouping;
@@ -51,6 +53,7 @@ pub struct Cached<P> {
     /// How often it was found.
     pub hits: u64,
     scalars: usize,
+    held_bytes: usize,
     last_used: u64,
 }
 
@@ -80,8 +83,31 @@ pub struct PlanCache<P> {
     plans: DigestMap<Cached<P>>,
     groupings: DigestMap<Arc<Grouping>>,
     capacity: usize,
+    most_bytes: usize,
+    /// What all plans take.
+    plan_bytes: usize,
+    /// Instructions of all groupings.
+    grouping_instrs: usize,
     clock: u64,
     counts: CacheCounts,
+}
+
+/// The most that all plans take, unless the cache was given less.
+const MOST_BYTES: usize = 1 << 30;
+/// What an instruction, an operand and a scalar take in a plan and in what an engine makes of it, about.
+const INSTR_BYTES: usize = 1024;
+const OPERAND_BYTES: usize = 32;
+const SCALAR_BYTES: usize = 32;
+/// The most instructions of all groupings together.
+const MAX_INSTRS: usize = 1 << 20;
+
+/// What a plan takes in memory, about.
+fn held_bytes(plan: &Plan) -> usize {
+    let of = |instr: &Instr| {
+        let operands = instr.ins.len() + instr.outs.len();
+        INSTR_BYTES + OPERAND_BYTES * operands + SCALAR_BYTES * instr.scalars.len()
+    };
+    plan.instrs.iter().map(of).sum()
 }
 
 impl<P> Default for PlanCache<P> {
@@ -93,10 +119,18 @@ impl<P> Default for PlanCache<P> {
 impl<P> PlanCache<P> {
     /// A cache of at most `capacity` plans.
     pub fn new(capacity: usize) -> Self {
+        PlanCache::within(capacity, MOST_BYTES)
+    }
+
+    /// A cache of at most `capacity` plans, which take `most_bytes` at most (CACHE-1).
+    pub fn within(capacity: usize, most_bytes: usize) -> Self {
         PlanCache {
             plans: DigestMap::default(),
             groupings: DigestMap::default(),
             capacity: capacity.max(1),
+            most_bytes: most_bytes.min(MOST_BYTES),
+            plan_bytes: 0,
+            grouping_instrs: 0,
             clock: 0,
             counts: CacheCounts::default(),
         }
@@ -135,10 +169,12 @@ impl<P> PlanCache<P> {
         if reused {
             self.counts.structure_hits += 1;
         } else {
-            if self.groupings.len() >= 2 * self.capacity {
+            if self.groupings.len() >= 2 * self.capacity || self.grouping_instrs > MAX_INSTRS {
                 // Groupings are cheap to find again; a window of many shapes must not collect them for ever.
                 self.groupings.clear();
+                self.grouping_instrs = 0;
             }
+            self.grouping_instrs += plan.instrs.len();
             self.groupings.insert(key, grouping);
         }
         Ok(plan)
@@ -147,16 +183,25 @@ impl<P> PlanCache<P> {
     /// Keeps a plan, in place of any other of the same variant and exact hash.
     pub fn insert(&mut self, variant: u128, plan: Arc<Plan>, program: Arc<P>, options: PlanOptions) -> &mut Cached<P> {
         let key = plan.hash.exact ^ variant;
-        if self.plans.len() >= self.capacity && !self.plans.contains_key(&key) {
+        let hits = self.remove(&key).map_or(0, |old| old.hits);
+        let held_bytes = held_bytes(&plan);
+        self.plan_bytes += held_bytes;
+        while self.plans.len() >= self.capacity || self.plan_bytes > self.most_bytes {
             // The clock gives every entry another time, so the order of the walk does not matter.
             let oldest = self.plans.iter().min_by_key(|(_, cached)| cached.last_used).map(|(&key, _)| key);
-            oldest.map(|key| self.plans.remove(&key));
+            let Some(oldest) = oldest else { break };
+            self.remove(&oldest);
         }
-        let hits = self.plans.get(&key).map_or(0, |old| old.hits);
         let scalars = plan.instrs.iter().map(|i| i.scalars.len()).sum();
         let last_used = self.clock;
-        let entry = Cached { plan, program, options, hits, scalars, last_used };
+        let entry = Cached { plan, program, options, hits, scalars, held_bytes, last_used };
         self.plans.entry(key).insert_entry(entry).into_mut()
+    }
+
+    fn remove(&mut self, key: &Digest) -> Option<Cached<P>> {
+        let old = self.plans.remove(key)?;
+        self.plan_bytes -= old.held_bytes;
+        Some(old)
     }
 
     /// How many plans are held.

@@ -190,7 +190,7 @@ impl Canonicalizer {
             }
         }
         if let Some(extra) = payloads.next() {
-            let message = "no upload takes it".to_string();
+            let message = "no upload uses it".to_string();
             return Err(PlanError::Payload { instr: extra.instr, message });
         }
 

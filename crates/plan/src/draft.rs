@@ -2,7 +2,7 @@
 
 use gt_ir::{Instr, Op, TensorId, TensorType, Window, WindowHash};
 
-use crate::{Canonical, PlanError, Slot, infer};
+use crate::{Canonical, EngineLimits, PlanError, Slot, infer};
 
 /// A window whose ids are slots, with the types of all of them.
 pub(crate) struct Draft {
@@ -14,11 +14,13 @@ pub(crate) struct Draft {
     pub(crate) outlives: Vec<bool>,
     /// For each instruction: whether it is to run at all.
     pub(crate) kept: Vec<bool>,
+    /// How large steps may be.
+    pub(crate) limits: EngineLimits,
 }
 
 impl Draft {
     /// Renames the window's ids to slots and infers all types.
-    pub(crate) fn new(window: &Window, canonical: &Canonical) -> Result<Draft, PlanError> {
+    pub(crate) fn new(window: &Window, canonical: &Canonical, limits: EngineLimits) -> Result<Draft, PlanError> {
         let inputs = canonical.inputs.len();
         let mut operands = canonical.operand_slots();
         let mut next = inputs as u64;
@@ -35,7 +37,7 @@ impl Draft {
         let types = infer::types(&instrs, &canonical.input_types)?;
         let outlives = canonical.dying.iter().chain(&canonical.dead).map(|&dies| !dies).collect();
         let kept = vec![true; instrs.len()];
-        Ok(Draft { hash: canonical.hash, instrs, types, inputs, outlives, kept })
+        Ok(Draft { hash: canonical.hash, instrs, types, inputs, outlives, kept, limits })
     }
 
     /// The type of an operand or result.

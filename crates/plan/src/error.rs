@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// WINDOW-1 does not hold.
-    #[error("instruction {instr} defines {found} where {expected} comes next")]
+    #[error("instruction {instr} defines {found}, but {expected} comes next")]
     NotConsecutive {
         /// The instruction's position.
         instr: u32,
@@ -72,7 +72,7 @@ pub enum PlanError {
         message: String,
     },
     /// More instructions than a window may have.
-    #[error("a window of {instrs} instructions is over the limit of {limit}")]
+    #[error("a window of {instrs} instructions exceeds the limit of {limit}")]
     TooLong {
         /// How many there are.
         instrs: usize,

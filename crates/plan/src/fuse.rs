@@ -12,25 +12,17 @@
 //! FUSE-1: no step reads a slot of a later step.
 //! FUSE-2: all elementwise outputs of a fused step, and the inputs of its reductions, have the step's extents; its
 //! reductions fold the same axes. FUSE-4 and FUSE-5 have the exceptions.
-//! FUSE-3: a step has at most [`MAX_INSTRS`] instructions and [`MAX_OUTS`] results.
-//! FUSE-4: where the reductions fold the last axes, keep them, and a row has at most [`Reduce::BLOCK`] elements, the step
+//! FUSE-3: a step has at most so many instructions and results as its engine's [`EngineLimits`] say.
+//! FUSE-4: where the reductions fold the last axes, keep them, and a row is at most `max_row_len` long, the step
 //! may read their results, and elementwise outputs may have the extents of the results instead ([`rows_of`]).
 //! FUSE-5: a concatenation of the step's extents may be in a step too, with elementwise outputs of the extents of its
 //! operands (PARTS-1, PARTS-2). They get there after grouping.
 
-use gt_ir::ops::Reduce;
 use gt_ir::{AxisSet, Instr, Op, Shape};
 
+use crate::EngineLimits;
 use crate::draft::{Draft, Role, role};
 use crate::parts::parts_of;
-
-/// The most instructions a fused step may have.
-pub const MAX_INSTRS: usize = 48;
-/// The most slots a fused step may materialise.
-pub const MAX_OUTS: usize = 24;
-/// The most elements of results that share a step without depending on each other: it spares small ones the cost of a step,
-/// but all results of a step exist at once.
-const SIDE_BY_SIDE: usize = 1 << 16;
 
 /// One step as a list of instructions.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -63,22 +55,25 @@ impl Grouping {
                 own == space || (rows.is_some() && rows == Some(own)) || parts.of(nth).is_some()
             };
             let whole_rows = rows.is_none() || rows == rows_of_group(draft, group, &space);
-            (space.numel() > SIDE_BY_SIDE) == group.wide && whole_rows && group.instrs.iter().enumerate().all(fits)
+            is_wide(draft, &space) == group.wide && whole_rows && group.instrs.iter().enumerate().all(fits)
         })
     }
 }
 
 /// The extents of what reductions leave of `space`, if they fold whole rows that a step can hold and keep their axes (FUSE-4).
-pub fn rows_of(space: &Shape, axes: AxisSet, keepdim: bool) -> Option<Shape> {
+pub fn rows_of(space: &Shape, axes: AxisSet, keepdim: bool, limits: &EngineLimits) -> Option<Shape> {
     let folded = axes.len();
     let last = (space.rank() - folded..space.rank()).all(|a| axes.contains(a));
     let len: usize = space[space.rank() - folded..].iter().product();
-    if !keepdim || !last || folded == 0 || len <= 1 || len > Reduce::BLOCK {
+    if !keepdim || !last || folded == 0 || len <= 1 || len > limits.max_row_len {
         return None;
     }
-    let mut rows = *space;
-    axes.iter().for_each(|a| rows[a] = 1);
-    Some(rows)
+    Some(axes.flatten_in(space))
+}
+
+/// Whether results of these extents are too large to share a step without need.
+fn is_wide(draft: &Draft, space: &Shape) -> bool {
+    space.numel() > draft.limits.side_by_side_elements
 }
 
 /// The extents of a group's row values, as its reductions have them, if it reads the results of one.
@@ -92,7 +87,7 @@ fn rows_inside(draft: &Draft, group: &Group) -> Option<Shape> {
 /// The same, worked out from the extents of the group.
 fn rows_of_group(draft: &Draft, group: &Group, space: &Shape) -> Option<Shape> {
     group.instrs.iter().find_map(|&i| match &draft.instrs[i as usize].op {
-        Op::Reduce(reduce) => rows_of(space, reduce.axes, reduce.keepdim),
+        Op::Reduce(reduce) => rows_of(space, reduce.axes, reduce.keepdim, &draft.limits),
         _ => None,
     })
 }
@@ -115,7 +110,7 @@ pub(crate) fn group_space(draft: &Draft, instrs: &[u32]) -> Shape {
 /// Every instruction a step of its own.
 pub(crate) fn separate(draft: &Draft) -> Grouping {
     let alone = |(at, instr): (usize, &Instr)| {
-        let wide = space(draft, instr).numel() > SIDE_BY_SIDE;
+        let wide = is_wide(draft, &space(draft, instr));
         Group { fused: role(&instr.op) != Role::Single, wide, instrs: vec![at as u32] }
     };
     let kept = draft.instrs.iter().enumerate().filter(|(at, _)| draft.kept[*at]);
@@ -160,7 +155,7 @@ struct Open {
     axes: Option<AxisSet>,
     /// The extents of their results, where the step may read them (FUSE-4).
     rows: Option<Shape>,
-    /// Slots that may have to be materialised: at most [`MAX_OUTS`].
+    /// Slots that may have to be materialised: as many as the step may have results, at most.
     outs: usize,
 }
 
@@ -216,7 +211,7 @@ impl<'a> Fuser<'a> {
         let space = self.draft.ty(instr.outs[0]).shape;
         // A large result that nobody reads is made and let go by itself, not held beside others.
         let out = instr.outs[0].0 as usize;
-        if self.readers[out] == 0 && !self.draft.outlives[out] && space.numel() > SIDE_BY_SIDE {
+        if self.readers[out] == 0 && !self.draft.outlives[out] && is_wide(self.draft, &space) {
             return self.open(at, Some(space));
         }
         // The earliest step that could hold the instruction: operands folded by a step are there only after it.
@@ -240,7 +235,7 @@ impl<'a> Fuser<'a> {
                 }
             }
         }
-        let recent = self.latest.iter().find(|(s, _)| *s == space && s.numel() <= SIDE_BY_SIDE).map(|&(_, step)| step);
+        let recent = self.latest.iter().find(|(s, _)| *s == space && !is_wide(self.draft, s)).map(|&(_, step)| step);
         // A fill comes before all else, also before the reductions that give a step its rows: it enters only its own extents.
         let brings_fill = instr.ins.iter().any(|id| matches!(self.places[id.0 as usize], Place::Waiting(_)));
         let holds = |step: u32| !brings_fill || self.steps[step as usize].space == Some(space);
@@ -279,7 +274,8 @@ impl<'a> Fuser<'a> {
                 && !self.draft.outlives[id.0 as usize]
                 && self.readers[id.0 as usize] as usize == ins.iter().filter(|other| other == id).count()
         });
-        open.instrs.len() + fills < MAX_INSTRS && open.outs + fills < MAX_OUTS + released.count()
+        let EngineLimits { max_step_instrs, max_step_outs, .. } = self.draft.limits;
+        open.instrs.len() + fills < max_step_instrs && open.outs + fills < max_step_outs + released.count()
     }
 
     /// Starts a new step with an instruction.
@@ -321,7 +317,7 @@ impl<'a> Fuser<'a> {
         open.instrs.push(at as u32);
         let folded = match &instr.op {
             Op::Reduce(reduce) => {
-                let rows = open.space.and_then(|space| rows_of(&space, reduce.axes, reduce.keepdim));
+                let rows = open.space.and_then(|space| rows_of(&space, reduce.axes, reduce.keepdim, &draft.limits));
                 // One without the others' axes leaves results of other extents.
                 open.rows = if open.axes.is_none() { rows } else { open.rows.filter(|have| Some(*have) == rows) };
                 open.axes = Some(reduce.axes);
@@ -338,10 +334,11 @@ impl<'a> Fuser<'a> {
     }
 
     fn finish(self) -> Grouping {
+        let draft = self.draft;
         let close = |mut open: Open| {
             // A fill enters with its first consumer, after instructions that were recorded later.
             open.instrs.sort_unstable();
-            let wide = open.space.is_some_and(|space| space.numel() > SIDE_BY_SIDE);
+            let wide = open.space.is_some_and(|space| is_wide(draft, &space));
             Group { fused: open.space.is_some(), wide, instrs: open.instrs }
         };
         Grouping { groups: self.steps.into_iter().map(close).collect() }

@@ -1,7 +1,7 @@
 //! Pure rewrites over streams: a window becomes a plan.
 //!
 //! [`Canonicalizer`] gives a window's hashes and bindings; [`build`] makes a plan of it, by the ordered list of
-//! passes in `build.rs` (one pass a file); [`PlanCache`] keeps plans for when their window comes again.
+//! passes in `build.rs` (one pass a file); [`tile`] says what a fused step computes; [`PlanCache`] keeps plans for when their window comes again.
 //!
 //! ```
 //! use gt_ir::{DType, TensorType, Window};
@@ -29,14 +29,15 @@ mod expand;
 mod fuse;
 mod infer;
 mod input_index;
+mod limits;
 mod liveness;
 mod pair;
 mod parts;
 mod plan;
-pub mod shard;
 mod sink;
 mod template;
 pub mod text;
+pub mod tile;
 mod unbroadcast;
 mod verify;
 
@@ -46,9 +47,9 @@ pub use canonical::{Canonical, Canonicalizer};
 pub use draft::{Role, role};
 pub use error::PlanError;
 pub use expand::{Expansion, expand};
-pub use fuse::{Group, Grouping, MAX_INSTRS, MAX_OUTS, rows_of};
-pub use pair::LONGEST_PAIRED_PRODUCT;
-pub use parts::{MAX_PARTS, Part, Parts, parts_of};
+pub use fuse::{Group, Grouping, rows_of};
+pub use limits::EngineLimits;
+pub use parts::{Part, Parts, parts_of};
 pub use plan::{Immediates, Plan, Slot, Step, StepKind};
-pub use template::{Bindings, Occurrence, Outliner, Template};
+pub use template::{Bindings, Occurrence, Template, TemplateHasher};
 pub use verify::verify;

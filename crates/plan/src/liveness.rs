@@ -10,7 +10,7 @@
 use gt_ir::{Instr, Op, TensorId};
 
 use crate::draft::{Draft, slot};
-use crate::fuse::{Grouping, group_space};
+use crate::fuse::{Group, Grouping};
 use crate::{Slot, Step, StepKind};
 
 const NEVER: u32 = u32::MAX;
@@ -23,7 +23,7 @@ struct Uses {
     before_last: u32,
 }
 
-/// The steps of a plan.
+/// The steps of a plan; fused ones without their programs.
 pub(crate) fn steps(draft: &Draft, grouping: &Grouping) -> Vec<Step> {
     let mut uses = vec![Uses { defined: NEVER, last: NEVER, before_last: NEVER }; draft.types.len()];
     for (step, group) in grouping.groups.iter().enumerate() {
@@ -45,11 +45,7 @@ pub(crate) fn steps(draft: &Draft, grouping: &Grouping) -> Vec<Step> {
                 ins.push(slot(*id));
             }
         }
-        let kind = match group.fused {
-            true => StepKind::Fused { space: group_space(draft, &group.instrs) },
-            false => StepKind::Single,
-        };
-        let instrs = group.instrs.clone();
+        let (kind, instrs) = (StepKind::Single, group.instrs.clone());
         steps.push(Step { kind, instrs, ins, outs: vec![], takes: vec![], drops: vec![], publish: vec![] });
     }
 
@@ -57,7 +53,7 @@ pub(crate) fn steps(draft: &Draft, grouping: &Grouping) -> Vec<Step> {
         let (takes, drops) = ends(draft, &uses, &steps, at);
         let step = &mut steps[at];
         (step.takes, step.drops) = (takes, drops);
-        results(draft, &uses, step);
+        results(draft, &uses, step, &grouping.groups[at]);
     }
     if let Some(first) = steps.first_mut() {
         // Only a compiled plan has inputs that nothing reads.
@@ -97,8 +93,7 @@ pub(crate) fn replaces_once(write: &Instr, old: Slot, here: impl Fn(Slot) -> boo
 }
 
 /// What a step makes, publishes, and drops of its own.
-fn results(draft: &Draft, uses: &[Uses], step: &mut Step) {
-    let single = step.kind == StepKind::Single;
+fn results(draft: &Draft, uses: &[Uses], step: &mut Step, group: &Group) {
     let defined = |step: &Step| -> Vec<TensorId> {
         step.instrs.iter().flat_map(|&i| draft.instrs[i as usize].outs.iter().copied()).collect()
     };
@@ -106,7 +101,7 @@ fn results(draft: &Draft, uses: &[Uses], step: &mut Step) {
     for &id in &defined {
         let (outlives, read_later) = (draft.outlives[id.0 as usize], uses[id.0 as usize].last != NEVER);
         let read_inside = || step.instrs.iter().any(|&i| draft.instrs[i as usize].ins.contains(&id));
-        if single || outlives || read_later || !read_inside() {
+        if !group.fused || outlives || read_later || !read_inside() {
             step.outs.push(slot(id));
         }
         if outlives {

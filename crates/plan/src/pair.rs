@@ -11,8 +11,6 @@ use gt_ir::{Instr, Op};
 use crate::draft::Draft;
 use crate::fuse::Grouping;
 
-/// Products of more multiplications than this are long enough to be cut among all threads; those up to it are worth pairing.
-pub const LONGEST_PAIRED_PRODUCT: usize = 4 << 20;
 /// How many steps ahead a partner is looked for.
 const REACH: usize = 16;
 
@@ -66,7 +64,7 @@ impl Pairing<'_> {
         let (a, out) = (self.draft.ty(instr.ins[0]).shape, self.draft.ty(instr.outs[0]));
         let inner = a[a.rank() - if op.turn_a { 2 } else { 1 }];
         Some(out.shape.numel().saturating_mul(inner))
-            .filter(|&work| out.dtype.is_float() && work <= LONGEST_PAIRED_PRODUCT)
+            .filter(|&work| out.dtype.is_float() && work <= self.draft.limits.max_paired_product)
     }
 
     /// The next product about as long that could run beside this one, and the views to be made before.

@@ -5,7 +5,7 @@
 //! one of its operands alone, if fewer bytes move then. The step computes such work for a *part* of its positions.
 //!
 //! PARTS-1: a concatenation in a fused step has the step's extents and two operands at least, none of them empty; every
-//! reader is in the step, which has no reductions and at most [`MAX_PARTS`] parts.
+//! reader is in the step, which has no reductions and no more parts than its engine allows.
 //! PARTS-2: what is computed for a part has the extents of the operand it leads to. It is read for that part only, in
 //! this step only, and never materialised.
 
@@ -13,11 +13,11 @@ use gt_ir::{Instr, Op, Shape, TensorId, TensorType};
 use smallvec::SmallVec;
 
 use crate::draft::{Draft, Role, role};
-use crate::fuse::{Grouping, MAX_INSTRS, group_space};
+use crate::fuse::{Grouping, group_space};
 use crate::sink::Sinker;
 
-/// The most parts a fused step may have: each is looked at for every tile.
-pub const MAX_PARTS: usize = 16;
+/// The most parts that any engine may ask for: a tile program numbers them by a byte.
+const MOST_PARTS: usize = 1 << u8::BITS;
 
 /// The positions of a fused step that are one operand of a concatenation: of each `period` positions, in row-major order,
 /// the `len` from `start` on.
@@ -104,7 +104,7 @@ pub fn parts_of(all: &[Instr], types: &[TensorType], step: &[u32]) -> Result<Par
         }
         wanted.extend(at.ins.iter().enumerate().map(|(k, id)| (*id, found.read_for(nth, k))));
     }
-    if found.parts.len() > MAX_PARTS || step.iter().any(|&i| role(&all[i as usize].op) == Role::Reduction) {
+    if found.parts.len() > MOST_PARTS || step.iter().any(|&i| role(&all[i as usize].op) == Role::Reduction) {
         return Err("PARTS-1: too many parts, or a reduction beside them".to_string());
     }
     Ok(found)
@@ -126,7 +126,7 @@ pub(crate) fn parts(draft: &Draft, grouping: Grouping) -> Grouping {
         for &id in &draft.instrs[at].ins {
             if let Some((definer, group)) = leads_to(&sinker, at as u32, id, target) {
                 let cone = sinker.cone(definer, group as usize);
-                let room = sinker.groups[target as usize].instrs.len() + cone.len() <= MAX_INSTRS;
+                let room = sinker.groups[target as usize].instrs.len() + cone.len() <= draft.limits.max_step_instrs;
                 if room && sinker.pays(definer, &cone, group, target) {
                     sinker.shift(&cone, group, target);
                 }
@@ -148,8 +148,8 @@ fn target(sinker: &Sinker<'_>, at: u32) -> Option<u32> {
     let holds = group.fused
         && group_space(draft, &group.instrs) == draft.ty(out).shape
         && members().all(|i| role(&i.op) != Role::Reduction)
-        && group.instrs.len() < MAX_INSTRS
-        && parts + instr.ins.len() <= MAX_PARTS
+        && group.instrs.len() < draft.limits.max_step_instrs
+        && parts + instr.ins.len() <= draft.limits.max_parts.min(MOST_PARTS)
         && instr.ins.len() > 1
         && instr.ins.iter().all(|id| draft.ty(*id).numel() > 0);
     holds.then_some(target)

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use gt_ir::{Instr, Scalar, Shape, SiteId, TensorType, WindowHash};
 
+use crate::EngineLimits;
+use crate::tile::TileProgram;
+
 /// A value inside a plan. In a plan's instructions, ids are slots.
 pub type Slot = u32;
 
@@ -32,6 +35,8 @@ pub struct Plan {
     pub scalar_starts: Vec<u32>,
     /// In the order they run.
     pub steps: Vec<Step>,
+    /// Within which the steps were made.
+    pub limits: EngineLimits,
 }
 
 /// A part of a plan that an engine runs as one.
@@ -56,19 +61,34 @@ pub struct Step {
 /// How a step's instructions belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepKind {
-    /// One instruction that is not elementwise.
+    /// One instruction that is neither elementwise nor a reduction.
     Single,
     /// Elementwise instructions (unary, binary, compare, select, cast, fill) whose outputs all have the extents
-    /// `space`, and reductions of such outputs. Values from outside are broadcast to `space`. Reductions of one step
+    /// of the program's `space`, and reductions of such outputs. Values from outside are broadcast to `space`. Reductions of one step
     /// all reduce the same axes; only where they are the last ones does the step read their outputs, and may then have
     /// elementwise outputs of their extents too ([`crate::rows_of`]). A step without reductions may have concatenations of
     /// the extents `space`, and elementwise outputs that are a part of one ([`crate::parts_of`]). A step of one elementwise
     /// instruction is fused too, so engines have a single path for them; a lone reduction may be `Fused` with
     /// its input coming from outside.
     Fused {
-        /// The extents the loops run over.
-        space: Shape,
+        /// What it computes.
+        program: Box<TileProgram>,
     },
+}
+
+impl Step {
+    /// What a fused step computes.
+    pub fn program(&self) -> Option<&TileProgram> {
+        match &self.kind {
+            StepKind::Fused { program } => Some(program),
+            StepKind::Single => None,
+        }
+    }
+
+    /// The extents that the loops of a fused step run over.
+    pub fn space(&self) -> Option<Shape> {
+        self.program().map(|program| program.space)
+    }
 }
 
 /// What changes from run to run of one plan.

@@ -9,7 +9,7 @@
 use gt_ir::TensorId;
 
 use crate::draft::{Draft, Role, role};
-use crate::fuse::{Group, Grouping, MAX_INSTRS, space};
+use crate::fuse::{Group, Grouping, space};
 
 /// Sinks what is worth it.
 pub(crate) fn sink(draft: &Draft, grouping: Grouping) -> Grouping {
@@ -98,7 +98,7 @@ impl<'a> Sinker<'a> {
             }
             let Some(target) = self.target(i, group as u32) else { continue };
             let cone = self.cone(i, group);
-            let room = self.groups[target as usize].instrs.len() + cone.len() <= MAX_INSTRS;
+            let room = self.groups[target as usize].instrs.len() + cone.len() <= self.draft.limits.max_step_instrs;
             if room && self.pays(i, &cone, group as u32, target) {
                 self.shift(&cone, group as u32, target);
             }
@@ -158,8 +158,8 @@ impl<'a> Sinker<'a> {
     pub(crate) fn pays(&self, i: u32, cone: &[u32], group: u32, target: u32) -> bool {
         let draft = self.draft;
         // The result is neither written nor read again.
-        let mut saved = 2 * self.bytes(draft.instrs[i as usize].outs[0]);
-        let mut cost = 0;
+        let mut saved: u64 = 2 * self.bytes(draft.instrs[i as usize].outs[0]);
+        let mut cost = 0u64;
         let mut materialised = 0;
         let mut seen: Vec<TensorId> = Vec::new();
         for &id in cone.iter().flat_map(|&c| &draft.instrs[c as usize].ins) {
@@ -173,14 +173,14 @@ impl<'a> Sinker<'a> {
                 let outside = |&r: &u32| self.group_of[r as usize] != group;
                 if !draft.outlives[id.0 as usize] && !self.readers(id).iter().any(outside) {
                     // It stayed inside the step; now it must be written.
-                    cost += self.bytes(id);
+                    cost = cost.saturating_add(self.bytes(id));
                     materialised += 1;
                 }
             } else if !self.reads(group, id, cone) {
-                saved += self.bytes(id);
+                saved = saved.saturating_add(self.bytes(id));
             }
             if !self.reads(target, id, &[]) {
-                cost += self.bytes(id);
+                cost = cost.saturating_add(self.bytes(id));
             }
         }
         // One result goes, so one may come without the step growing past its limit.

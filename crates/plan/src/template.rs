@@ -3,7 +3,7 @@
 //! A client sends a window whole the first time, as a definition the second time, and from then on as a digest with its
 //! [`Bindings`]. Whoever receives it makes the window again.
 //!
-//! TEMPLATE-1: `template.bind(bindings)?.window()` is the window that [`Outliner::run`] saw, except that payloads which travel apart
+//! TEMPLATE-1: `template.bind(bindings)?.window()` is the window that [`TemplateHasher::run`] saw, except that payloads which travel apart
 //! are missing.
 //! TEMPLATE-2: two windows have one digest only if they have one template: ops, operands, scopes, sites, what is freed.
 //! TEMPLATE-3: a template from outside is checked when it is decoded; bindings when they are bound. Neither can make a window
@@ -50,14 +50,14 @@ pub struct Occurrence {
 }
 
 /// Looks at windows before they are sent, with memory that it keeps between them.
-pub struct Outliner {
+pub struct TemplateHasher {
     index: InputIndex,
     bindings: Bindings,
 }
 
-impl Default for Outliner {
+impl Default for TemplateHasher {
     fn default() -> Self {
-        Outliner { index: InputIndex::new(), bindings: Bindings::default() }
+        TemplateHasher { index: InputIndex::new(), bindings: Bindings::default() }
     }
 }
 
@@ -76,7 +76,7 @@ impl Name {
     }
 }
 
-impl Outliner {
+impl TemplateHasher {
     /// The digest of a window's template, and the bindings of this occurrence. Uploads over `most_bytes` are left out.
     pub fn run(&mut self, window: &Window, most_bytes: usize) -> (Digest, &Bindings) {
         self.index.reset();
@@ -210,6 +210,11 @@ impl Template {
         self.window.instrs.len()
     }
 
+    /// What it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        self.window.held_bytes()
+    }
+
     /// Whether it has no instructions.
     pub fn is_empty(&self) -> bool {
         self.window.instrs.is_empty()
@@ -262,6 +267,13 @@ impl Occurrence {
         &self.bindings
     }
 
+    /// What the window takes in memory, payloads left out.
+    pub fn held_bytes(&self) -> usize {
+        let Bindings { inputs, scalars, older_frees, .. } = &self.bindings;
+        let ids = inputs.len() + older_frees.len();
+        self.template.held_bytes() + ids * size_of::<TensorId>() + scalars.len() * size_of::<Scalar>()
+    }
+
     /// The window, spelled out.
     pub fn window(&self) -> Window {
         let Bindings { first, inputs, scalars, older_frees, uploads, joined } = &self.bindings;
@@ -304,7 +316,7 @@ impl Bindings {
     pub fn decode(r: &mut Reader<'_>) -> Result<Bindings, OpError> {
         let first = TensorId(r.varint()?);
         let inputs = near(r, first)?;
-        let n = r.count(1)?;
+        let n = r.list(1, size_of::<Scalar>())?;
         let scalars = (0..n).map(|_| r.scalar()).collect::<Result<_, _>>()?;
         let older_frees = near(r, first)?;
         let uploads = r.payloads()?;
@@ -324,7 +336,7 @@ fn put_near(out: &mut Vec<u8>, first: TensorId, ids: &[TensorId]) {
 }
 
 fn near(r: &mut Reader<'_>, first: TensorId) -> Result<Vec<TensorId>, OpError> {
-    let n = r.count(1)?;
+    let n = r.list(1, size_of::<TensorId>())?;
     let mut last = first.0;
     (0..n)
         .map(|_| {

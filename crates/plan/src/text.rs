@@ -29,8 +29,8 @@ fn print_step(out: &mut String, plan: &Plan, at: usize, step: &Step) {
     let _ = write!(out, "{at} ");
     match &step.kind {
         StepKind::Single => out.push_str("single"),
-        StepKind::Fused { space } => {
-            let _ = write!(out, "fused{space}");
+        StepKind::Fused { program } => {
+            let _ = write!(out, "fused{}", program.space);
         }
     }
     for (k, &i) in step.instrs.iter().enumerate() {

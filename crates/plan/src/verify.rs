@@ -7,7 +7,7 @@ use crate::liveness::replaces_once;
 use crate::parts::parts_of;
 use crate::{Plan, Slot, Step, StepKind, fuse};
 
-/// Checks PLAN-1 to PLAN-4, FUSE-1 to FUSE-5, PARTS-1 and PARTS-2; says what is broken.
+/// Checks PLAN-1 to PLAN-4, FUSE-1 to FUSE-5, PARTS-1, PARTS-2 and PROGRAM-1 to PROGRAM-4; says what is broken.
 pub fn verify(plan: &Plan) -> Result<(), String> {
     let mut defined_by = vec![None; plan.types.len()];
     let mut dropped_by = vec![None; plan.types.len()];
@@ -58,8 +58,9 @@ pub fn verify(plan: &Plan) -> Result<(), String> {
         if published != step.publish {
             return say(format!("publishes {:?}, expected {published:?}", step.publish));
         }
-        if let StepKind::Fused { space } = &step.kind {
-            verify_fused(plan, step, space).or_else(say)?;
+        if let StepKind::Fused { program } = &step.kind {
+            verify_fused(plan, step, &program.space).or_else(say)?;
+            program.verify(plan, step).or_else(say)?;
         } else if step.instrs.len() != 1 {
             return say("is single but runs several instructions".into());
         }
@@ -77,10 +78,13 @@ pub fn verify(plan: &Plan) -> Result<(), String> {
 }
 
 fn verify_fused(plan: &Plan, step: &Step, space: &gt_ir::Shape) -> Result<(), String> {
-    if step.instrs.len() > fuse::MAX_INSTRS || step.outs.len() > fuse::MAX_OUTS {
+    if step.instrs.len() > plan.limits.max_step_instrs || step.outs.len() > plan.limits.max_step_outs {
         return Err(format!("FUSE-3: {} instructions, {} results", step.instrs.len(), step.outs.len()));
     }
     let parts = parts_of(&plan.instrs, &plan.types, &step.instrs)?;
+    if parts.parts.len() > plan.limits.max_parts {
+        return Err(format!("PARTS-1: {} parts", parts.parts.len()));
+    }
     let mut axes = None;
     // What reductions made, and what it can be read as.
     let mut folded: Vec<(TensorId, Option<Shape>)> = Vec::new();
@@ -91,7 +95,7 @@ fn verify_fused(plan: &Plan, step: &Step, space: &gt_ir::Shape) -> Result<(), St
         let rows = folded.iter().find_map(|(_, rows)| *rows);
         let fits = match (role(&instr.op), &instr.op) {
             (Role::Reduction, Op::Reduce(reduce)) => {
-                folded.push((instr.outs[0], fuse::rows_of(space, reduce.axes, reduce.keepdim)));
+                folded.push((instr.outs[0], fuse::rows_of(space, reduce.axes, reduce.keepdim, &plan.limits)));
                 *axes.get_or_insert(reduce.axes) == reduce.axes && shape(&instr.ins[0]) == *space
             }
             (Role::Elementwise, _) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::{DType, TensorType, Window};
+use gt_ir::{DType, TensorId, TensorType, Window};
 use gt_plan::{Canonicalizer, PlanCache, PlanOptions};
 
 fn chain(length: usize) -> Window {
@@ -67,4 +67,21 @@ fn variants_share_the_room_and_nothing_else() {
     cache.insert(3, Arc::new(plan), Arc::new(3), PlanOptions::default());
     assert_eq!(cache.len(), 2);
     assert!(cache.get(1, window.instrs.len(), canonical).is_none());
+}
+
+#[test]
+fn plans_of_wide_instructions_outlived_their_session_without_a_limit() {
+    let mut cache = PlanCache::within(512, 64 << 20);
+    let ty = TensorType::new(DType::F32, &[0]);
+    for length in 0..40 {
+        let line = "%1 = concat(%0, %0) axis=0";
+        let mut window = Window { instrs: vec![line.parse().unwrap()], ..Window::default() };
+        window.instrs[0].ins = std::iter::repeat_n(TensorId(0), 200_000 + length).collect();
+        let mut canonicalizer = Canonicalizer::default();
+        let canonical = canonicalizer.run(&window, |_| Some(ty)).unwrap();
+        assert!(cache.get(0, 1, canonical).is_none());
+        let plan = cache.plan(&window, canonical, PlanOptions::default()).unwrap();
+        cache.insert(0, Arc::new(plan), Arc::new(0), PlanOptions::default());
+    }
+    assert!(cache.len() < 12, "{} plans of more than six megabytes each", cache.len());
 }

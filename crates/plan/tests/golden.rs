@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gt_ir::{DType, Shape, TensorId, TensorType, Window, text::Parser};
+use gt_ir::attr::Attr;
+use gt_ir::{DType, TensorId, TensorType, Window, text::Parser};
 use gt_plan::{Canonicalizer, PlanOptions, build, text, verify};
 
 fn id(text: &str) -> TensorId {
@@ -15,7 +16,7 @@ fn id(text: &str) -> TensorId {
 
 fn ty(text: &str) -> TensorType {
     let (dtype, _) = text.split_once('[').expect("a type like f32[2, 3]");
-    let shape: Shape = Parser::new(&text[dtype.len()..]).list().expect("extents");
+    let shape = Attr::parse(&mut Parser::new(&text[dtype.len()..])).expect("extents");
     TensorType { dtype: DType::from_name(dtype).expect("a dtype"), shape }
 }
 

@@ -4,7 +4,7 @@ mod case;
 
 use case::{Case, groups};
 use gt_ir::{Op, Shape};
-use gt_plan::{Canonicalizer, Part, Plan, PlanCache, PlanOptions, StepKind, parts_of, text, verify};
+use gt_plan::{Canonicalizer, Part, Plan, PlanCache, PlanOptions, parts_of, text, verify};
 
 /// `cat((exp(%1), %2)) * %3` along the last axis.
 const LINES: [&str; 3] =
@@ -23,7 +23,7 @@ fn a_part_knows_its_positions() {
 fn what_leads_to_one_part_joins_its_reader() {
     let plan = Case::new(&["f32[3, 2]", "f32[3, 5]", "f32[3, 7]"], &LINES, &[12]).fused();
     assert_eq!(groups(&plan), [[0, 1, 2]]);
-    assert_eq!(plan.steps[0].kind, StepKind::Fused { space: Shape::new(&[3, 7]) });
+    assert_eq!(plan.steps[0].space(), Some(Shape::new(&[3, 7])));
     let parts = parts_of(&plan.instrs, &plan.types, &plan.steps[0].instrs).unwrap();
     let spans: Vec<_> = parts.parts.iter().map(|p| (p.period, p.start, p.len)).collect();
     assert_eq!(spans, [(7, 0, 2), (7, 2, 5)]);

@@ -9,7 +9,7 @@ use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{
     AxisSet, DType, Ins, Instr, Op, Outs, Scalar, Scalars, ScopeId, Shape, SiteId, Steps, TensorId, TensorType, Window,
 };
-use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, Role, Step, StepKind, build, role, text, verify};
+use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, Role, Step, build, role, text, verify};
 use proptest::prelude::*;
 
 const INPUTS: u64 = 8;
@@ -79,7 +79,7 @@ fn draw_op(draw: &mut Draw<'_>, types: &[Typed]) -> (Op, Vec<Typed>) {
         10 => (Cast { dtype: DType::F32 }.into(), vec![a]),
         11..=12 => (Fill { dtype: DType::F32, shape: ty.shape }.into(), vec![]),
         13 => {
-            let axes = AxisSet(draw.below(1 << rank) as u8);
+            let axes = AxisSet(draw.below(1 << rank) as u16);
             (Reduce { kind: ReduceKind::Max, axes, keepdim: draw.below(2) == 0 }.into(), vec![a])
         }
         // Of the last axes, mostly kept: what a step may read itself.
@@ -264,14 +264,14 @@ proptest! {
         let window = random_window(&numbers, instrs, SMALL);
         let mut canonicalizer = Canonicalizer::default();
         let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, SMALL))).unwrap();
-        let separate = build(&window, canonical, PlanOptions { fusion: false, compiled: false }).unwrap();
+        let separate = build(&window, canonical, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
         prop_assert_eq!(verify(&separate), Ok(()));
         prop_assert_eq!(separate.steps.len(), window.instrs.len());
         let expected = run(&separate);
         let outlives = canonical.dead.iter().filter(|&&dead| !dead).count();
         prop_assert_eq!(expected.len(), outlives);
         for compiled in [false, true] {
-            let plan = build(&window, canonical, PlanOptions { fusion: true, compiled }).unwrap();
+            let plan = build(&window, canonical, PlanOptions { compiled, ..PlanOptions::DEFAULT }).unwrap();
             prop_assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
             prop_assert_eq!(run(&plan), expected.clone(), "{}", text::print(&plan));
             prop_assert!(compiled || plan.instrs_run() == window.instrs.len());
@@ -300,7 +300,7 @@ proptest! {
             let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, extents))).unwrap();
             let plan = cache.plan(&window, canonical, PlanOptions::default()).unwrap();
             prop_assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
-            let separate = build(&window, canonical, PlanOptions { fusion: false, compiled: false }).unwrap();
+            let separate = build(&window, canonical, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
             prop_assert_eq!(run(&plan), run(&separate));
             structures.push(canonical.hash.structure);
         }
@@ -332,14 +332,14 @@ fn random_windows_hold_what_is_to_be_planned() {
         let mut canonicalizer = Canonicalizer::default();
         let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, SMALL))).unwrap();
         let plan = build(&window, canonical, PlanOptions::default()).unwrap();
-        let separate = build(&window, canonical, PlanOptions { fusion: false, compiled: false }).unwrap();
+        let separate = build(&window, canonical, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
         past_broadcasts += plan.instrs.iter().zip(&separate.instrs).filter(|(a, b)| a.ins != b.ins).count();
         for step in &plan.steps {
             let instrs = || step.instrs.iter().map(|&i| &plan.instrs[i as usize]);
             let folded = |id: &TensorId| instrs().any(|i| matches!(i.op, Op::Reduce(_)) && i.outs[0] == *id);
-            let StepKind::Fused { space } = &step.kind else { continue };
+            let Some(space) = step.space() else { continue };
             rows += instrs().any(|i| i.ins.iter().any(folded)) as usize;
-            let over_rows = |i: &Instr| plan.types[i.outs[0].0 as usize].shape != *space;
+            let over_rows = |i: &Instr| plan.types[i.outs[0].0 as usize].shape != space;
             row_arithmetic += instrs().any(|i| role(&i.op) == Role::Elementwise && over_rows(i)) as usize;
         }
         let gone = |step: &Step| step.takes.iter().any(|s| !step.drops.contains(s));

@@ -3,9 +3,10 @@
 mod case;
 
 use case::{Case, groups};
-use gt_ir::ops::Reduce;
 use gt_ir::{AxisSet, Op, Shape, TensorType};
-use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, StepKind, rows_of, text, verify};
+use gt_plan::{Canonicalizer, EngineLimits, Plan, PlanCache, PlanOptions, StepKind, rows_of, text, verify};
+
+const LIMITS: EngineLimits = EngineLimits::MODERATE;
 
 const SOFTMAX: [&str; 5] = [
     "%10 = reduce(%1) kind=amax axes=[1] keepdim=true",
@@ -36,7 +37,7 @@ fn rows_are_whole_up_to_a_block() {
 #[test]
 fn only_last_axes_that_are_kept_are_rows() {
     let shape = Shape::new(&[3, 4, 8]);
-    let rows = |axes: &[usize], keepdim| rows_of(&shape, AxisSet::of(axes), keepdim);
+    let rows = |axes: &[usize], keepdim| rows_of(&shape, AxisSet::of(axes), keepdim, &LIMITS);
     assert_eq!(rows(&[2], true), Some(Shape::new(&[3, 4, 1])));
     assert_eq!(rows(&[1, 2], true), Some(Shape::new(&[3, 1, 1])));
     assert_eq!(rows(&[0, 1, 2], true), Some(Shape::new(&[1, 1, 1])));
@@ -44,9 +45,9 @@ fn only_last_axes_that_are_kept_are_rows() {
         assert_eq!(rows(axes, true), None, "{axes:?}");
     }
     assert_eq!(rows(&[2], false), None);
-    assert_eq!(rows_of(&Shape::new(&[]), AxisSet::default(), true), None);
-    assert_eq!(rows_of(&Shape::new(&[3, 0]), AxisSet::of(&[1]), true), None);
-    let wide = |d: usize| rows_of(&Shape::new(&[2, Reduce::BLOCK / 16, d]), AxisSet::of(&[1, 2]), true);
+    assert_eq!(rows_of(&Shape::new(&[]), AxisSet::default(), true, &LIMITS), None);
+    assert_eq!(rows_of(&Shape::new(&[3, 0]), AxisSet::of(&[1]), true, &LIMITS), None);
+    let wide = |d: usize| rows_of(&Shape::new(&[2, LIMITS.max_row_len / 16, d]), AxisSet::of(&[1, 2]), true, &LIMITS);
     assert_eq!(wide(16), Some(Shape::new(&[2, 1, 1])));
     assert_eq!(wide(17), None);
 
@@ -111,7 +112,7 @@ fn fills_of_rows_stay_out_of_the_step() {
     let plan = Case::new(&["f32[4, 8]"], &[&[fill][..], &rest].concat(), &[13, 14]).fused();
     for step in &plan.steps {
         let fill_inside = step.instrs.contains(&0);
-        assert!(!fill_inside || step.kind == StepKind::Fused { space: Shape::new(&[4, 1]) }, "{}", text::print(&plan));
+        assert!(!fill_inside || step.space() == Some(Shape::new(&[4, 1])), "{}", text::print(&plan));
     }
 }
 
@@ -163,9 +164,10 @@ fn broken_rows_are_found() {
     // Longer rows than a loop holds.
     let longer = |plan: &mut Plan| {
         for ty in plan.types.iter_mut().filter(|t| t.shape[1] == 8) {
-            ty.shape[1] = 1025;
+            ty.shape = ty.shape.with_extent(1, 1025).expect("a small shape");
         }
-        plan.steps[0].kind = StepKind::Fused { space: Shape::new(&[4, 1025]) };
+        let StepKind::Fused { program } = &mut plan.steps[0].kind else { panic!("a fused step") };
+        program.space = Shape::new(&[4, 1025]);
     };
     assert!(broken(&longer).contains("FUSE-2"));
     // Other axes, one reduction without its axes, one over other axes than the rest.
@@ -199,9 +201,9 @@ fn operands_are_read_past_broadcasts() {
     // Inputs in order of first use: %0 is the number, %1 the matrix.
     assert_eq!([reads(&plan, 2), reads(&plan, 3), reads(&plan, 6)], [vec![1, 0], vec![0, 1], vec![0, 1]]);
     assert_eq!(reads(&plan, 5)[1..], [0, 1]);
-    let separate = case.plan(PlanOptions { fusion: false, compiled: false });
+    let separate = case.plan(PlanOptions { fusion: false, ..PlanOptions::DEFAULT });
     assert_eq!(reads(&separate, 2), [1, 3]);
-    let compiled = case.plan(PlanOptions { fusion: true, compiled: true });
+    let compiled = case.plan(PlanOptions { compiled: true, ..PlanOptions::DEFAULT });
     assert_eq!(compiled.steps.len(), 1, "{}", text::print(&compiled));
 }
 
@@ -222,7 +224,7 @@ fn broadcasts_that_give_the_extents_stay() {
     ];
     let case = Case::new(&["f32[8]", "f32[4, 1]", "bool[8]"], &lines, &[10, 12, 13, 14, 15, 16, 17, 18]);
     let plan = case.fused();
-    let separate = case.plan(PlanOptions { fusion: false, compiled: false });
+    let separate = case.plan(PlanOptions { fusion: false, ..PlanOptions::DEFAULT });
     assert_eq!(plan.types, separate.types);
     for (at, instr) in plan.instrs.iter().enumerate() {
         let types: Vec<TensorType> = instr.ins.iter().map(|id| plan.types[id.0 as usize]).collect();
@@ -284,4 +286,37 @@ fn old_values_stay_where_the_new_ones_come_from_several_steps() {
     let lines = ["%10 = binary(%1, %2) kind=sub scalar=none", "%11 = write(%1, %10)"];
     let plan = Case::new(&["f32[8]"; 2], &lines, &[1, 11]).fused();
     assert_eq!(takes(&plan, 0).0, [1]);
+}
+
+/// Steps are as large as the engine allows, and no larger.
+#[test]
+fn an_engine_says_how_large_steps_may_be() {
+    let with = |inputs: &[&str], lines: &[&str], kept: &[u64], limits: EngineLimits| {
+        Case::new(inputs, lines, kept).plan(PlanOptions { limits, ..PlanOptions::DEFAULT })
+    };
+    let softmax = |limits| with(&["f32[4, 3000]"], &SOFTMAX, &[14], limits).steps.len();
+    assert_eq!(softmax(EngineLimits { max_row_len: 3000, ..LIMITS }), 1);
+    assert!(softmax(EngineLimits { max_row_len: 2999, ..LIMITS }) > 1);
+
+    let chain = ["%10 = unary(%1) kind=exp", "%11 = unary(%10) kind=exp", "%12 = unary(%11) kind=exp"];
+    let long = |max_step_instrs| with(&["f32[4]"], &chain, &[12], EngineLimits { max_step_instrs, ..LIMITS });
+    assert_eq!(groups(&long(3)), [vec![0, 1, 2]]);
+    assert_eq!(groups(&long(2)), [vec![0, 1], vec![2]]);
+    let kept = |max_step_outs| with(&["f32[4]"], &chain, &[10, 11, 12], EngineLimits { max_step_outs, ..LIMITS });
+    assert_eq!(groups(&kept(3)), [vec![0, 1, 2]]);
+    assert_eq!(groups(&kept(2)), [vec![0, 1], vec![2]]);
+
+    let apart = ["%10 = unary(%1) kind=exp", "%11 = unary(%2) kind=exp"];
+    let beside = |elements| {
+        let limits = EngineLimits { side_by_side_elements: elements, ..LIMITS };
+        groups(&with(&["f32[8]", "f32[8]"], &apart, &[10, 11], limits)).len()
+    };
+    assert_eq!((beside(8), beside(7)), (1, 2));
+
+    let concat = ["%10 = concat(%1, %2) axis=0", "%11 = unary(%10) kind=exp"];
+    let parts = |max_parts| {
+        let limits = EngineLimits { max_parts, ..LIMITS };
+        groups(&with(&["f32[8]", "f32[8]"], &concat, &[11], limits)).len()
+    };
+    assert_eq!((parts(2), parts(1)), (1, 2));
 }

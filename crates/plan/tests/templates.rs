@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gt_ir::codec::Reader;
 use gt_ir::{Bytes, DType, Instr, Payload, Scalar, SiteId, TensorId, TensorType, Window};
-use gt_plan::{Bindings, Canonicalizer, Outliner, Template};
+use gt_plan::{Bindings, Canonicalizer, Template, TemplateHasher};
 use proptest::prelude::*;
 
 fn id(n: u64) -> TensorId {
@@ -42,12 +42,12 @@ fn round_trip(template: &Template) -> Arc<Template> {
 
 #[test]
 fn a_loop_has_one_template() {
-    let mut outliner = Outliner::default();
-    let (digest, _) = outliner.run(&body(1), usize::MAX);
-    let template = round_trip(&outliner.template(&body(1)));
+    let mut hasher = TemplateHasher::default();
+    let (digest, _) = hasher.run(&body(1), usize::MAX);
+    let template = round_trip(&hasher.template(&body(1)));
     for turn in 2..9 {
         let window = body(turn);
-        let (same, bindings) = outliner.run(&window, usize::MAX);
+        let (same, bindings) = hasher.run(&window, usize::MAX);
         assert_eq!(same, digest);
         let mut bytes = Vec::new();
         bindings.encode(&mut bytes);
@@ -59,17 +59,17 @@ fn a_loop_has_one_template() {
 
 #[test]
 fn large_payloads_travel_apart() {
-    let mut outliner = Outliner::default();
-    let (_, bindings) = outliner.run(&body(1), 15);
+    let mut hasher = TemplateHasher::default();
+    let (_, bindings) = hasher.run(&body(1), 15);
     assert!(bindings.uploads.is_empty());
-    let (_, bindings) = outliner.run(&body(1), 16);
+    let (_, bindings) = hasher.run(&body(1), 16);
     assert_eq!(bindings.uploads.len(), 1);
 }
 
 #[test]
 fn what_differs_has_another_digest() {
-    let mut outliner = Outliner::default();
-    let (digest, _) = outliner.run(&body(1), 0);
+    let mut hasher = TemplateHasher::default();
+    let (digest, _) = hasher.run(&body(1), 0);
     let changes: [fn(&mut Window); 6] = [
         |w| w.instrs[1].site = SiteId(5),
         |w| w.instrs.truncate(4),
@@ -81,15 +81,15 @@ fn what_differs_has_another_digest() {
     for (i, change) in changes.iter().enumerate() {
         let mut window = body(1);
         change(&mut window);
-        assert_ne!(outliner.run(&window, 0).0, digest, "change {i}");
+        assert_ne!(hasher.run(&window, 0).0, digest, "change {i}");
     }
 }
 
 #[test]
 fn bindings_of_another_template_are_refused() {
-    let mut outliner = Outliner::default();
-    let bindings = outliner.run(&body(1), 0).1.clone();
-    let template = Arc::new(outliner.template(&body(1)));
+    let mut hasher = TemplateHasher::default();
+    let bindings = hasher.run(&body(1), 0).1.clone();
+    let template = Arc::new(hasher.template(&body(1)));
     let refuse = |change: &dyn Fn(&mut Bindings)| {
         let mut wrong = bindings.clone();
         change(&mut wrong);
@@ -106,12 +106,12 @@ fn vector(len: usize) -> TensorType {
 
 #[test]
 fn the_form_of_one_occurrence_is_that_of_the_next() {
-    let (mut outliner, mut canonicalizer) = (Outliner::default(), Canonicalizer::default());
-    outliner.run(&body(1), usize::MAX);
-    let template = Arc::new(outliner.template(&body(1)));
+    let (mut hasher, mut canonicalizer) = (TemplateHasher::default(), Canonicalizer::default());
+    hasher.run(&body(1), usize::MAX);
+    let template = Arc::new(hasher.template(&body(1)));
     let mut known = canonicalizer.run(&body(1), |_| Some(vector(4))).unwrap().clone();
     for turn in 2..9 {
-        let bindings = outliner.run(&body(turn), usize::MAX).1.clone();
+        let bindings = hasher.run(&body(turn), usize::MAX).1.clone();
         assert!(canonicalizer.rebind(&mut known, &bindings, |_| Some(vector(4))));
         let window = template.bind(bindings).unwrap().window();
         let whole = canonicalizer.run(&window, |_| Some(vector(4))).unwrap();
@@ -121,11 +121,11 @@ fn the_form_of_one_occurrence_is_that_of_the_next() {
 
 #[test]
 fn what_is_not_of_a_known_form_is_not_bound_to_it() {
-    let (mut outliner, mut canonicalizer) = (Outliner::default(), Canonicalizer::default());
+    let (mut hasher, mut canonicalizer) = (TemplateHasher::default(), Canonicalizer::default());
     // Two inputs, so that they can be one.
     let mut window = body(1);
     window.instrs[4].ins[0] = id(8);
-    let bindings = outliner.run(&window, usize::MAX).1.clone();
+    let bindings = hasher.run(&window, usize::MAX).1.clone();
     let mut known = canonicalizer.run(&window, |_| Some(vector(4))).unwrap().clone();
     let before = format!("{known:?}");
     let mut refuse = |change: &dyn Fn(&mut Bindings), len: usize| {
@@ -153,10 +153,10 @@ proptest! {
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<proptest::sample::Index>(),
     ) {
-        let mut outliner = Outliner::default();
-        let bindings = outliner.run(&body(1), usize::MAX).1.clone();
+        let mut hasher = TemplateHasher::default();
+        let bindings = hasher.run(&body(1), usize::MAX).1.clone();
         let (mut bytes, mut bound) = (Vec::new(), Vec::new());
-        outliner.template(&body(1)).encode(&mut bytes);
+        hasher.template(&body(1)).encode(&mut bytes);
         bindings.encode(&mut bound);
         for (at, value) in &flips {
             let at = at.index(bytes.len());

@@ -262,6 +262,14 @@ fn custom_node(
     Ok(made.into_iter().map(NewTensor::new).collect())
 }
 
+/// A tensor that was computed without tracking as a function of `inputs` whose slope is zero everywhere.
+#[pyfunction]
+fn with_zero_gradient(tensor: &Bound<'_, PyTensor>, name: &str, inputs: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
+    let (this, ins) = (tensor.get(), args::tensors(inputs)?);
+    let made = this.held().clone().with_zero_gradient(name, &ins.iter().collect::<Vec<_>>()).or_raise()?;
+    Ok(this.like(made))
+}
+
 /// The number the next recorded node will have or exceed.
 #[pyfunction]
 fn tape_position() -> u64 {
@@ -312,6 +320,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(backward, m)?)?;
     m.add_function(wrap_pyfunction!(autograd_grad, m)?)?;
     m.add_function(wrap_pyfunction!(custom_node, m)?)?;
+    m.add_function(wrap_pyfunction!(with_zero_gradient, m)?)?;
     m.add_function(wrap_pyfunction!(tape_position, m)?)?;
     m.add_function(wrap_pyfunction!(captured, m)?)?;
     m.add_function(wrap_pyfunction!(grad_of_piece, m)?)?;

@@ -92,13 +92,20 @@ fn as_tensor<'py>(data: &Bound<'py, PyAny>, dtype: Any<'_, 'py>, device: Any<'_,
 /// >>> import numpy as np
 /// >>> gt.from_numpy(np.array([1.0, 2.0])).dtype
 /// gt.float64
+/// >>> gt.from_numpy(np.array([1.0, 2.0]), requires_grad=True).requires_grad
+/// True
 #[pyfunction]
-fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
+#[pyo3(signature = (array, *, requires_grad=false))]
+fn from_numpy(array: &Bound<'_, PyAny>, requires_grad: bool) -> PyResult<NewTensor> {
     mark(array.py());
     if !array.hasattr("__array_interface__")? {
         return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", array.get_type().name()?)));
     }
-    Ok(NewTensor::new(from_any(array, None)?))
+    let made = from_any(array, None)?;
+    if requires_grad {
+        made.set_requires_grad(true).or_raise()?;
+    }
+    Ok(NewTensor::new(made))
 }
 
 /// The shape that sizes, or one `size`, ask for.

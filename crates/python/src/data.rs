@@ -10,6 +10,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple};
 
 use crate::args::number;
 use crate::errors::OrRaise;
+use crate::host::room_for;
 use crate::tensor::PyTensor;
 
 /// Numbers of nested lists, in order.
@@ -32,7 +33,7 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
             Some(&m) => {
                 return Err(PyValueError::new_err(format!("expected sequence of length {m} at dim {depth} (got {n})")));
             }
-            None => return Err(PyTypeError::new_err("expected a number, got a sequence: the nesting is uneven")),
+            None => return Err(PyTypeError::new_err("expected a number, got a sequence: the nested lists are uneven")),
         }
         for item in value.try_iter()? {
             gather(&item?, depth + 1, out)?;
@@ -47,7 +48,7 @@ fn gather(value: &Bound<'_, PyAny>, depth: usize, out: &mut Gathered) -> PyResul
     }
     if let Some(n) = number(value) {
         if n.category() == 2 && value.is_instance_of::<PyInt>() {
-            return Err(PyRuntimeError::new_err(format!("{value} does not fit into int64")));
+            return Err(PyRuntimeError::new_err(format!("{value} is out of range for int64")));
         }
         out.numbers.push(n);
         return Ok(());
@@ -120,7 +121,7 @@ unsafe fn copy_view(view: &ffi::Py_buffer) -> PyResult<Tensor> {
         if ffi::PyBuffer_IsContiguous(view, b'C' as _) != 0 && dtype != DType::Bool && ty.numel() > 0 {
             return Tensor::from_lent(ty, std::slice::from_raw_parts(base, ty.bytes())).or_raise();
         }
-        let mut bytes = Vec::with_capacity(ty.bytes());
+        let mut bytes = room_for(ty.bytes())?;
         if ffi::PyBuffer_IsContiguous(view, b'C' as _) != 0 {
             bytes.extend_from_slice(std::slice::from_raw_parts(base, ty.bytes()));
         } else if ty.numel() > 0 {

@@ -80,7 +80,7 @@ fn _write_parquet(
     for c in columns {
         let Some(elem) = Elem::ALL.into_iter().find(|e| e.name() == c.elem) else {
             return Err(PyValueError::new_err(format!(
-                "column {:?} is of type {}, which files do not have",
+                "column {:?} has type {}, which GT cannot write to files",
                 c.name, c.elem
             )));
         };

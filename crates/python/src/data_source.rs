@@ -1,11 +1,11 @@
 //! Data sets of `gt.data`: files that the data crate opens.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gt_data::{
-    Block, Elem, EventTable, Format, KeptBlocks, Kind, LoadTimes, ParquetOptions, RangeEnd, Source, SourceSpec, Value,
-    interruptible, sample,
+    Block, Elem, EventTable, FileAccess, Format, KeptBlocks, Kind, LoadTimes, ParquetOptions, RangeEnd, Source,
+    SourceSpec, Value, interruptible, sample,
 };
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -24,6 +24,8 @@ pub struct PySource {
     pub(crate) number: u64,
     /// Blocks of which samples were asked for. Only held by who holds the interpreter's lock, so that a forked child finds it free.
     kept: Mutex<KeptBlocks>,
+    /// A worker has said that it does not read them for this program.
+    is_read_here: AtomicBool,
 }
 
 /// Where a table says samples are.
@@ -74,15 +76,16 @@ impl PySource {
     /// Opens a source with the interpreter's lock released. Ctrl-C ends it, however slow a server is.
     fn open(py: Python<'_>, spec: SourceSpec) -> PyResult<Self> {
         static OPENED: AtomicU64 = AtomicU64::new(0);
-        let source = py.detach(|| interruptible(interrupted, || spec.open())).map_err(raised)?;
+        let source =
+            py.detach(|| interruptible(interrupted, || spec.open(&FileAccess::everything()))).map_err(raised)?;
         let (number, kept) = (OPENED.fetch_add(1, Ordering::Relaxed), Mutex::new(KeptBlocks::new(&*source)));
-        Ok(PySource { source, spec, number, kept })
+        Ok(PySource { source, spec, number, kept, is_read_here: AtomicBool::new(false) })
     }
 
     /// The block of a sample and its number there; decoded blocks are kept, as far as they fit the budget.
     fn block_of(&self, py: Python<'_>, sample: u64, budget_bytes: u64) -> PyResult<(Arc<Block>, u32)> {
         let Some((number, row)) = self.kept.lock().place(sample) else {
-            return Err(PyIndexError::new_err(format!("there is no sample {sample}")));
+            return Err(PyIndexError::new_err(format!("sample {sample} does not exist")));
         };
         if let Some(block) = self.kept.lock().get(number) {
             return Ok((block, row));
@@ -93,9 +96,19 @@ impl PySource {
         Ok((block, row))
     }
 
+    /// Whether the program reads the files, as workers do not.
+    pub(crate) fn is_read_here(&self) -> bool {
+        self.is_read_here.load(Ordering::Relaxed)
+    }
+
+    /// The program reads the files from now on.
+    pub(crate) fn read_here(&self) {
+        self.is_read_here.store(true, Ordering::Relaxed);
+    }
+
     /// Whether its files are not what they were when it was opened.
     pub(crate) fn has_changed(&self) -> bool {
-        self.spec.open().map_or(true, |now| now.fingerprint() != self.source.fingerprint())
+        self.spec.open(&FileAccess::everything()).map_or(true, |now| now.fingerprint() != self.source.fingerprint())
     }
 }
 

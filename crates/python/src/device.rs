@@ -84,7 +84,10 @@ impl Device {
         }
         match (kind, index) {
             ("cpu", _) => Ok(Device::Cpu),
-            ("cuda", i) => Ok(Device::Cuda(i.map(|i| i as u16))),
+            ("cuda", i) => {
+                gt::tell_of_hint();
+                Ok(Device::Cuda(i.map(|i| i as u16)))
+            }
             ("worker", Some(i)) => Ok(Device::Worker(i as u16)),
             _ => Err(PyRuntimeError::new_err(format!(
                 "Expected one of cpu, cuda, worker device type at start of device string: {kind}"

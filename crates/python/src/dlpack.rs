@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
+use crate::host::room_for;
 use crate::site::mark;
 use crate::tensor::{NewTensor, PyTensor};
 
@@ -153,9 +154,7 @@ fn from_dlpack(
     // SAFETY: the capsule's name says it holds a managed tensor nobody consumed; it is renamed before it is deleted.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule.as_ptr(), NAME.as_ptr()) != 1 {
-            return Err(PyTypeError::new_err(
-                "expected an object with __dlpack__ or a capsule that was not used before",
-            ));
+            return Err(PyTypeError::new_err("expected an object with __dlpack__ or an unused capsule"));
         }
         let managed = ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr()) as *mut DlManaged;
         let made = import(&(*managed).tensor);
@@ -191,7 +190,7 @@ unsafe fn import(t: &DlTensor) -> PyResult<NewTensor> {
     let strides = strides.unwrap_or_else(|| shape.contiguous_strides().to_vec());
     let ty = TensorType { dtype, shape };
     let (size, numel) = (dtype.size(), ty.numel());
-    let mut bytes = Vec::with_capacity(ty.bytes());
+    let mut bytes = room_for(ty.bytes())?;
     let base = t.data as *const u8;
     let mut at = vec![0usize; n];
     for _ in 0..numel {

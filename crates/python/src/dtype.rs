@@ -4,6 +4,7 @@ use gt_ir::DType;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyType};
 
 /// The type of a tensor's elements: `gt.float32`, `gt.int64`, …
 ///
@@ -26,7 +27,7 @@ pub fn object(py: Python<'_>, dtype: DType) -> Py<PyDType> {
     all(py)[dtype as usize].clone_ref(py)
 }
 
-/// A dtype from what users pass: `gt.float32`, Python's own types, or a NumPy dtype.
+/// A dtype from what users pass: `gt.float32`, its name, Python's own types, or a NumPy dtype.
 pub fn extract(value: &Bound<'_, PyAny>) -> PyResult<DType> {
     if let Ok(d) = value.cast::<PyDType>() {
         return Ok(d.get().0);
@@ -37,12 +38,28 @@ pub fn extract(value: &Bound<'_, PyAny>) -> PyResult<DType> {
             return Ok(dtype);
         }
     }
-    if let Ok(name) = value.getattr("name").and_then(|n| n.extract::<String>())
-        && let Some(d) = DType::from_name(&name)
-    {
+    if let Some(d) = named(value) {
         return Ok(d);
     }
-    Err(PyTypeError::new_err(format!("dtype must be a gt.dtype, not {}", value.get_type().name()?)))
+    if let Ok(name) = value.extract::<String>() {
+        let names = DType::ALL.map(DType::long_name).join(", ");
+        return Err(PyTypeError::new_err(format!("unknown dtype '{name}': GT has {names}")));
+    }
+    let kind = value.get_type().name()?;
+    let expected = "dtype must be a gt.dtype, a name such as 'float32' or a NumPy dtype";
+    Err(PyTypeError::new_err(format!("{expected}, not {kind}")))
+}
+
+/// The dtype that a name, a NumPy dtype or a class of NumPy scalars stands for.
+fn named(value: &Bound<'_, PyAny>) -> Option<DType> {
+    if let Ok(name) = value.extract::<String>() {
+        return DType::from_name(&name);
+    }
+    let is_scalar_class = value.is_instance_of::<PyType>()
+        && value.getattr("__module__").and_then(|m| m.extract::<String>()).is_ok_and(|module| module == "numpy");
+    let name = value.getattr(if is_scalar_class { "__name__" } else { "name" }).ok()?.extract::<String>().ok()?;
+    // `bool_`, as NumPy called it for long.
+    DType::from_name(name.strip_suffix('_').unwrap_or(&name))
 }
 
 #[pymethods]
@@ -51,12 +68,16 @@ impl PyDType {
         format!("gt.{}", self.0.long_name())
     }
 
-    fn __hash__(&self) -> u64 {
-        self.0 as u64 + 1
+    /// That of the name, which is equal.
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyString::intern(py, self.0.long_name()).hash()
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyDType>().is_ok_and(|d| d.get().0 == self.0)
+        match other.cast::<PyDType>() {
+            Ok(d) => d.get().0 == self.0,
+            Err(_) => named(other) == Some(self.0),
+        }
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (String,))> {
@@ -96,9 +117,7 @@ impl PyDType {
 
 #[pyfunction]
 fn _dtype(py: Python<'_>, name: &str) -> PyResult<Py<PyDType>> {
-    DType::from_name(name)
-        .map(|d| object(py, d))
-        .ok_or_else(|| PyTypeError::new_err(format!("no dtype is called {name}")))
+    DType::from_name(name).map(|d| object(py, d)).ok_or_else(|| PyTypeError::new_err(format!("unknown dtype {name}")))
 }
 
 /// The dtype two dtypes promote to.

@@ -82,7 +82,7 @@ fn state_tensor(py: Python<'_>, s: Stream) -> PyResult<Py<PyAny>> {
 
 fn tensor_state(state: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let wrong =
-        || pyo3::exceptions::PyTypeError::new_err("a random state is the uint8 tensor that get_rng_state() returned");
+        || pyo3::exceptions::PyTypeError::new_err("the state must be a uint8 tensor returned by get_rng_state()");
     let t = state.cast::<crate::tensor::PyTensor>().map_err(|_| wrong())?;
     let bytes = t.get().held().to_vec::<u8>().map_err(crate::errors::to_py)?;
     let word = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);

@@ -3,9 +3,20 @@
 use std::ffi::{c_int, c_void};
 
 use gt_ir::HostTensor;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+
+/// An empty vector with room for so many bytes, if the memory limit allows that: the objects that come from outside may be expanded,
+/// so their extents say nothing of the memory there is.
+pub fn room_for(len_bytes: usize) -> PyResult<Vec<u8>> {
+    let limit_bytes = gt::memory_limit_bytes();
+    if len_bytes as u64 > limit_bytes {
+        let message = format!("out of memory: {len_bytes} bytes exceed the memory limit of {limit_bytes} bytes");
+        return Err(PyMemoryError::new_err(message));
+    }
+    gt_ir::vec_for_bytes(len_bytes).map_err(|failure| PyMemoryError::new_err(failure.message))
+}
 
 /// Owns the bytes of a read. NumPy arrays made from it may write to it: GT never looks again.
 #[pyclass(name = "HostBuffer", module = "gt._core")]

@@ -72,7 +72,7 @@ fn axis_letters(list: &Bound<'_, PyAny>) -> PyResult<String> {
         match args::int(&axis)? {
             n @ 0..26 => out.push((b'A' + n as u8) as char),
             n @ 26..52 => out.push((b'a' + (n - 26) as u8) as char),
-            n => return Err(PyValueError::new_err(format!("einsum(): axis number {n} is not within 0 and 51"))),
+            n => return Err(PyValueError::new_err(format!("einsum(): axis number {n} must be between 0 and 51"))),
         }
     }
     Ok(out)
@@ -136,9 +136,13 @@ fn r#where<'py>(
     let this = condition.get();
     let (Some(a), Some(b)) = (input, other) else {
         if input.is_some() || other.is_some() {
-            return Err(PyTypeError::new_err("where() takes a condition alone, or with both input and other"));
+            return Err(PyTypeError::new_err(
+                "where() takes either a condition alone, or a condition with both input and other",
+            ));
         }
-        return Ok(this.run_many(py, |t| t.nonzero_tuple())?.into_bound(py).into_any());
+        // A 0-d condition counts as one of one element.
+        let positions = |t: &Tensor| if t.rank() == 0 { t.reshape(&[1])?.nonzero_tuple() } else { t.nonzero_tuple() };
+        return Ok(this.run_many(py, positions)?.into_bound(py).into_any());
     };
     let (a, b) = (Operand::require(a, "input")?, Operand::require(b, "other")?);
     let made = Tensor::select_by(&this.held(), a.arg(), b.arg()).or_raise()?;

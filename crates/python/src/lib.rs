@@ -13,6 +13,7 @@ mod device;
 mod dlpack;
 mod dtype;
 mod errors;
+mod exit;
 mod generator;
 mod host;
 mod index;
@@ -49,6 +50,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     autograd::register(m)?;
     dlpack::register(m)?;
     debug::register(m)?;
+    exit::register(m)?;
     session::register(m)?;
     signals::install();
     signals::register(m)?;

@@ -1,5 +1,7 @@
 //! `gt.data`'s engine: runs of the data crate, batches as tensors.
 
+use std::ffi::CString;
+
 use gt_client::{Tensor, hand_over};
 use gt_data::{
     Batch, BatchSpec, Collate, Cut, DataError, Entry, OrderSpec, Outliers, Output, PoolMemory, Position, RowPart, Run,
@@ -7,7 +9,9 @@ use gt_data::{
 };
 use gt_ir::{DType, Shape, TensorType};
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyPermissionError, PyValueError};
+use pyo3::exceptions::{
+    PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyPermissionError, PyUserWarning, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
@@ -27,7 +31,7 @@ pub(crate) fn raised_with(error: DataError, more: &str) -> PyErr {
     let message = format!("{error}{more}");
     match error {
         DataError::Missing { .. } => PyFileNotFoundError::new_err(message),
-        DataError::Denied { .. } => PyPermissionError::new_err(message),
+        DataError::Denied { .. } | DataError::NotServed { .. } => PyPermissionError::new_err(message),
         DataError::Io { .. } => PyOSError::new_err(message),
         DataError::Corrupt { .. } | DataError::Schema { .. } | DataError::Unsupported { .. } => {
             from_package("DataError", message)
@@ -95,7 +99,7 @@ fn step((name, a, b): &(String, f64, f64)) -> PyResult<Step> {
         "tanh" => Step::Tanh,
         "floor" => Step::Floor,
         "round" => Step::Round,
-        _ => return Err(PyValueError::new_err(format!("no step is called {name:?}"))),
+        _ => return Err(PyValueError::new_err(format!("unknown step {name:?}"))),
     })
 }
 
@@ -107,7 +111,7 @@ impl RunArgs {
             "full" => Shuffle::Full,
             "files" => Shuffle::Pool { blocks: 1, lanes: 1 },
             "pool" => Shuffle::Pool { blocks: self.pool, lanes: self.lanes },
-            other => return Err(PyValueError::new_err(format!("no shuffle is called {other:?}"))),
+            other => return Err(PyValueError::new_err(format!("unknown shuffle mode {other:?}"))),
         };
         Ok(OrderSpec { seed: self.seed, shuffle })
     }
@@ -121,8 +125,8 @@ impl RunArgs {
             };
             let mut output = Output::plain(field, &fields[field]);
             if let Some(name) = &args.dtype {
-                output.dtype = DType::from_name(name)
-                    .ok_or_else(|| PyValueError::new_err(format!("no dtype is called {name}")))?;
+                output.dtype =
+                    DType::from_name(name).ok_or_else(|| PyValueError::new_err(format!("unknown dtype {name}")))?;
             }
             output.name = args.name.clone();
             output.steps = args.steps.iter().map(step).collect::<PyResult<_>>()?;
@@ -147,7 +151,7 @@ impl RunArgs {
                     "truncate" => Outliers::Truncate,
                     "subsample" => Outliers::Subsample,
                     "split" => Outliers::Split,
-                    other => return Err(PyValueError::new_err(format!("no outliers are called {other:?}"))),
+                    other => return Err(PyValueError::new_err(format!("unknown value {other:?} for outliers"))),
                 },
                 sample_ids: self.sample_ids,
                 seed: self.seed,
@@ -250,9 +254,29 @@ impl PyRun {
                 }
                 runs.next().map_err(NoBatch::error)
             }
+            // What the worker may not open for the program, the program may: it has opened the files itself.
+            Err(NoBatch::NotServed(why)) => {
+                if let Runs::OnWorker(run) = runs {
+                    warn_of_reading_here(&why)?;
+                    self.source.get().read_here();
+                    self.last.lock().0.merge(&run.stats());
+                    *runs = Runs::start(self.source.get(), run.rest().clone(), &self.memory, true)?;
+                }
+                runs.next().map_err(NoBatch::error)
+            }
             Err(no_batch) => Err(no_batch.error()),
         }
     }
+}
+
+/// Says that batches come through the program, which costs what it sends.
+fn warn_of_reading_here(why: &str) -> PyResult<()> {
+    let text = format!(
+        "{why}. The script reads the files itself and sends the batches. To let the worker read them, start the worker \
+         with --data-root or --data-url; GT_DATA_ON_WORKERS=0 hides this warning"
+    );
+    let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
+    Python::attach(|py| PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2))
 }
 
 pub(crate) fn interrupted() -> bool {

@@ -68,8 +68,7 @@ fn multi_tensor_update(
     maximize: bool,
 ) -> PyResult<()> {
     mark(py);
-    let kind = UpdateKind::from_name(kind)
-        .ok_or_else(|| PyValueError::new_err(format!("there is no update called '{kind}'")))?;
+    let kind = UpdateKind::from_name(kind).ok_or_else(|| PyValueError::new_err(format!("unknown update '{kind}'")))?;
     let states: Vec<Vec<Tensor>> = states.iter().map(args::tensors).collect::<PyResult<_>>()?;
     let step = Step {
         kind,
@@ -86,8 +85,8 @@ fn multi_tensor_update(
 /// The tensor, whose read fails if any element of `wrong` is true; `complaint` names what is wrong then.
 #[pyfunction]
 fn checked(tensor: &Bound<'_, PyTensor>, wrong: &Bound<'_, PyTensor>, complaint: &str) -> PyResult<NewTensor> {
-    let complaint = Complaint::from_name(complaint)
-        .ok_or_else(|| PyValueError::new_err(format!("no check is called {complaint:?}")))?;
+    let complaint =
+        Complaint::from_name(complaint).ok_or_else(|| PyValueError::new_err(format!("unknown check {complaint:?}")))?;
     tensor.get().run(tensor.py(), |t| t.checked(&wrong.get().held(), complaint))
 }
 

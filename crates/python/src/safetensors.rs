@@ -1,7 +1,5 @@
-//! Files of tensors: the header is parsed and checked as a whole, tensors are read one at a time.
+//! Files of tensors: the header is checked as a whole (`gt_data::SafetensorsHeader`), tensors are read one at a time.
 //!
-//! SAFETENSORS-1: nothing in a file is trusted. Every offset is checked against the file's length before anything is
-//! allocated for it, so that no allocation is larger than the file.
 //! SAFETENSORS-2: a tensor's bytes are copied once, from the file into what is uploaded; nothing is mapped, so a file that
 //! is cut short while it is open is an error and not a signal.
 
@@ -12,22 +10,18 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use gt_client::Tensor;
+use gt_data::{HeaderError, LENGTH_BYTES, MAX_HEADER_BYTES, SafetensorsHeader};
 use gt_ir::{DType, Shape, TensorType};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use safetensors::tensor::{Metadata, TensorInfo};
-use safetensors::{Dtype, SafeTensorError};
+use safetensors::Dtype;
+use safetensors::tensor::TensorInfo;
 
 use crate::errors::OrRaise;
-use crate::host::HostBuffer;
+use crate::host::{HostBuffer, room_for};
 use crate::site::mark;
 use crate::tensor::{NewTensor, PyTensor};
-
-/// What readers of the format agree on as the longest header.
-const MAX_HEADER_BYTES: u64 = 100_000_000;
-/// The header's length comes first, as a little-endian integer.
-const LENGTH_BYTES: u64 = 8;
 
 /// GT's dtype for one of the format, where there is one.
 fn dtype(of: Dtype) -> Option<DType> {
@@ -72,9 +66,7 @@ pub struct SafetensorsFile {
     /// What errors call the file.
     name: String,
     source: Source,
-    header: Metadata,
-    /// Where the tensors' bytes begin.
-    data_start: u64,
+    header: SafetensorsHeader,
 }
 
 impl SafetensorsFile {
@@ -83,39 +75,19 @@ impl SafetensorsFile {
         PyValueError::new_err(format!("{name} is not a valid safetensors file: {why}"))
     }
 
-    /// Parses and checks the header, given the length of the whole and how to read the header's bytes.
-    fn parse(
+    fn header(
         name: &str,
         len_bytes: u64,
-        mut read: impl FnMut(u64, &mut [u8]) -> std::io::Result<()>,
-    ) -> PyResult<(Metadata, u64)> {
-        let broken = |why: String| Self::broken(name, why);
-        if len_bytes < LENGTH_BYTES {
-            return Err(broken(format!("it has {len_bytes} bytes, and the length of its header alone takes 8")));
-        }
-        let mut length = [0; LENGTH_BYTES as usize];
-        read(0, &mut length)?;
-        let header_bytes = u64::from_le_bytes(length);
-        if header_bytes > MAX_HEADER_BYTES || header_bytes > len_bytes - LENGTH_BYTES {
-            return Err(broken(format!(
-                "it claims a header of {header_bytes} bytes, and {} follow",
-                len_bytes - LENGTH_BYTES
-            )));
-        }
-        let mut text = vec![0; header_bytes as usize];
-        read(LENGTH_BYTES, &mut text)?;
-        let header: Metadata =
-            serde_json::from_slice(&text).map_err(|e| broken(SafeTensorError::JsonError(e).to_string()))?;
-        let data_start = LENGTH_BYTES + header_bytes;
-        let (claimed, there) = (header.data_len() as u64, len_bytes - data_start);
-        if claimed != there {
-            return Err(broken(format!("its tensors take {claimed} bytes, and {there} follow the header")));
-        }
-        Ok((header, data_start))
+        read: impl FnMut(u64, &mut [u8]) -> std::io::Result<()>,
+    ) -> PyResult<SafetensorsHeader> {
+        SafetensorsHeader::read(len_bytes, read).map_err(|e| match e {
+            HeaderError::Read(e) => e.into(),
+            HeaderError::Invalid(why) => Self::broken(name, why),
+        })
     }
 
     fn info(&self, tensor: &str) -> PyResult<&TensorInfo> {
-        self.header.info(tensor).ok_or_else(|| PyKeyError::new_err(format!("{} holds no tensor {tensor:?}", self.name)))
+        self.header.tensor(tensor).ok_or_else(|| PyKeyError::new_err(format!("{} has no tensor {tensor:?}", self.name)))
     }
 }
 
@@ -133,8 +105,8 @@ impl SafetensorsFile {
         let file = File::open(&path)?;
         let len_bytes = file.metadata()?.len();
         let read = |at: u64, out: &mut [u8]| py.detach(|| file.read_exact_at(out, at));
-        let (header, data_start) = Self::parse(&name, len_bytes, read)?;
-        Ok(SafetensorsFile { name, source: Source::File(file), header, data_start })
+        let header = Self::header(&name, len_bytes, read)?;
+        Ok(SafetensorsFile { name, source: Source::File(file), header })
     }
 
     /// The same over bytes in memory.
@@ -142,22 +114,20 @@ impl SafetensorsFile {
     fn from_bytes(bytes: Bound<'_, PyBytes>) -> PyResult<Self> {
         let name = "the given data".to_owned();
         let content = bytes.as_bytes();
-        let (header, data_start) = Self::parse(&name, content.len() as u64, |at, out| read_slice(content, at, out))?;
-        Ok(SafetensorsFile { name, source: Source::Memory(bytes.unbind()), header, data_start })
+        let header = Self::header(&name, content.len() as u64, |at, out| read_slice(content, at, out))?;
+        Ok(SafetensorsFile { name, source: Source::Memory(bytes.unbind()), header })
     }
 
     /// The tensors' names in the order of their bytes.
     fn names(&self) -> Vec<String> {
-        self.header.offset_keys()
+        self.header.names()
     }
 
     /// The texts in the file's `__metadata__`, in the order of their names.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let out = PyDict::new(py);
-        if let Some(texts) = self.header.metadata() {
-            for (key, text) in texts.iter().collect::<BTreeMap<_, _>>() {
-                out.set_item(key, text)?;
-            }
+        for (key, text) in self.header.texts() {
+            out.set_item(key, text)?;
         }
         Ok(out)
     }
@@ -165,7 +135,7 @@ impl SafetensorsFile {
     /// The format's name of a tensor's dtype, its shape and its size in bytes.
     fn describe(&self, name: &str) -> PyResult<(String, Vec<usize>, usize)> {
         let info = self.info(name)?;
-        Ok((info.dtype.to_string(), info.shape.clone(), info.data_offsets.1 - info.data_offsets.0))
+        Ok((info.dtype.to_string(), info.shape.clone(), self.header.bytes_of(info).1))
     }
 
     /// Reads one tensor.
@@ -174,21 +144,22 @@ impl SafetensorsFile {
         let info = self.info(name)?;
         let Some(dtype) = dtype(info.dtype) else {
             return Err(PyValueError::new_err(format!(
-                "tensor {name:?} of {} is of dtype {}, which GT does not have (it has BOOL, U8, I8, I32, I64, F16, BF16, F32, F64)",
+                "tensor {name:?} of {} has dtype {}, which GT does not support (it supports BOOL, U8, I8, I32, I64, F16, BF16, F32, F64)",
                 self.name, info.dtype
             )));
         };
         let shape = Shape::try_new(&info.shape)
             .map_err(|e| PyValueError::new_err(format!("tensor {name:?} of {}: {e}", self.name)))?;
-        let (start, end) = info.data_offsets;
-        let mut bytes = vec![0; end - start];
+        let (at, len_bytes) = self.header.bytes_of(info);
+        // Looked at first, as what is cleared by the allocator cannot fail.
+        drop(room_for(len_bytes)?);
+        let mut bytes = vec![0; len_bytes];
         let out = &mut bytes[..];
-        let at = self.data_start + start as u64;
         let done = match &self.source {
             Source::File(file) => py.detach(|| file.read_exact_at(out, at)),
             Source::Memory(content) => read_slice(content.as_bytes(py), at, out),
         };
-        done.map_err(|e| Self::broken(&self.name, format!("tensor {name:?} could not be read: {e}")))?;
+        done.map_err(|e| Self::broken(&self.name, format!("cannot read tensor {name:?}: {e}")))?;
         if dtype == DType::Bool {
             // Outside a bool may be any byte; inside it is 0 or 1.
             out.iter_mut().for_each(|b| *b = (*b != 0) as u8);
@@ -225,7 +196,7 @@ fn _safetensors_header<'py>(
     }
     if header.len() as u64 > MAX_HEADER_BYTES {
         return Err(PyValueError::new_err(format!(
-            "names, shapes and metadata take {} bytes, and a safetensors header has at most {MAX_HEADER_BYTES}",
+            "names, shapes and metadata need {} bytes, but a safetensors header has at most {MAX_HEADER_BYTES}",
             header.len()
         )));
     }

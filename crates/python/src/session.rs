@@ -1,4 +1,4 @@
-//! Sessions with a server.
+//! Sessions with a server: the process's, or a thread's own.
 
 use std::time::Duration;
 
@@ -7,18 +7,44 @@ use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
 
-/// Connects this process to a server.
+/// Connects to a server: the calling thread alone, if `own`.
 #[pyfunction]
-#[pyo3(signature = (address, token=None, fingerprint=None, workers=0, timeout=10.0))]
+#[pyo3(signature = (address, token=None, fingerprint=None, workers=0, timeout=10.0, own=false))]
 fn connect(
     address: &str,
     token: Option<String>,
     fingerprint: Option<String>,
     workers: u32,
     timeout: f64,
+    own: bool,
 ) -> PyResult<()> {
     let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
-    gt::connect(address, &gt::ConnectOptions { token, fingerprint, workers, timeout }).or_raise()
+    gt::open_session(address, &gt::ConnectOptions { token, fingerprint, workers, timeout }, own).or_raise()
+}
+
+/// The session that this thread opened last is its own until it leaves it. False if it is in use already.
+#[pyfunction]
+fn enter_session() -> bool {
+    gt::enter_opened()
+}
+
+/// Ends the session that this thread has entered.
+#[pyfunction]
+fn leave_session() -> PyResult<()> {
+    gt::leave_entered().or_raise()
+}
+
+/// The session that this thread opened last is what its statement says it is: nobody has entered it.
+#[pyfunction]
+fn settle_session() -> PyResult<()> {
+    gt_client::session::settle().or_raise()
+}
+
+/// Whether this thread has a session of its own.
+#[pyfunction]
+fn has_own_session() -> PyResult<bool> {
+    gt_client::session::settle().or_raise()?;
+    Ok(!gt_client::session::is_process())
 }
 
 /// Leaves the server; without one, waits for what was recorded.
@@ -46,6 +72,10 @@ fn worker_count() -> usize {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(connect, m)?)?;
     m.add_function(wrap_pyfunction!(disconnect, m)?)?;
+    m.add_function(wrap_pyfunction!(enter_session, m)?)?;
+    m.add_function(wrap_pyfunction!(leave_session, m)?)?;
+    m.add_function(wrap_pyfunction!(settle_session, m)?)?;
+    m.add_function(wrap_pyfunction!(has_own_session, m)?)?;
     m.add_function(wrap_pyfunction!(gpu_workers, m)?)?;
     m.add_function(wrap_pyfunction!(worker_count, m)?)
 }

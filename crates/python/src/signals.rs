@@ -22,7 +22,7 @@ fn warn(message: &str) -> Result<()> {
 
 /// Tells the client how to warn.
 pub fn install() {
-    signal::set_warning_hook(warn);
+    gt_client::set_warning_hook(warn);
 }
 
 /// Enters a scope of the calling thread.
@@ -41,9 +41,10 @@ fn signal_exit(name: &str) -> PyResult<()> {
 
 /// A copy of a tensor that lies as a signal says.
 #[pyfunction]
-fn signal_tensor(x: &Bound<'_, PyTensor>, name: &str) -> PyResult<NewTensor> {
+#[pyo3(signature = (x, name, backward=None))]
+fn signal_tensor(x: &Bound<'_, PyTensor>, name: &str, backward: Option<&str>) -> PyResult<NewTensor> {
     mark(x.py());
-    let scope = signal::scope_of(name).or_raise()?;
+    let scope = signal::scope_of(name, backward).or_raise()?;
     signal::check_rank(scope, x.get().held().shape().len()).or_raise()?;
     x.get().held().laid_out(scope).or_raise().map(|t| x.get().like(t))
 }
@@ -58,6 +59,12 @@ fn signal_scope() -> u32 {
 #[pyfunction]
 fn set_signal_scope(scope: u32) -> u32 {
     signal::exchange(ScopeId(scope)).0
+}
+
+/// The name of the innermost signal that the calling thread has entered.
+#[pyfunction]
+fn current_signal() -> Option<String> {
+    signal::innermost()
 }
 
 /// The name of a scope by its number.
@@ -80,7 +87,9 @@ fn workers_from(value: Option<&Bound<'_, PyAny>>) -> PyResult<Workers> {
         return Workers::count(value.extract()?).map_err(wrong);
     }
     if value.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err("workers must be a list of indices and ids, or how many; not one name"));
+        return Err(PyTypeError::new_err(
+            "workers must be a list of indices or names, or a number of workers, not a single name",
+        ));
     }
     let mut names = Vec::new();
     for item in value.try_iter()? {
@@ -88,7 +97,7 @@ fn workers_from(value: Option<&Bound<'_, PyAny>>) -> PyResult<Workers> {
         names.push(match item.extract::<String>() {
             Ok(id) => WorkerName::Id(id),
             Err(_) if item.is_instance_of::<PyBool>() => {
-                return Err(PyTypeError::new_err("a worker is an index or an id, not a bool"));
+                return Err(PyTypeError::new_err("a worker must be an index or a name, not a bool"));
             }
             Err(_) => Workers::index(item.extract()?).map_err(wrong)?,
         });
@@ -175,6 +184,7 @@ impl PyTensor {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(signal_enter, m)?)?;
     m.add_function(wrap_pyfunction!(signal_exit, m)?)?;
+    m.add_function(wrap_pyfunction!(current_signal, m)?)?;
     m.add_function(wrap_pyfunction!(signal_tensor, m)?)?;
     m.add_function(wrap_pyfunction!(signal_scope, m)?)?;
     m.add_function(wrap_pyfunction!(set_signal_scope, m)?)?;

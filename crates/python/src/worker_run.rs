@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gt_client::{AnnouncedBatch, Loader, WantedLoader};
-use gt_data::{Announced, Announcement, LoaderSpec, Outcome, Position, RowPart, RunSpec, Stats, most_parts};
+use gt_data::{Announced, Announcement, DataError, LoaderSpec, Outcome, Position, RowPart, RunSpec, Stats, most_parts};
+use pyo3::exceptions::PyPermissionError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -39,6 +40,8 @@ pub(crate) struct Arrived {
 pub(crate) enum NoBatch {
     /// The worker could not open the files.
     NotOpened(PyErr),
+    /// The worker does not open them for this program; it said why.
+    NotServed(String),
     /// Anything else.
     Failed(PyErr),
 }
@@ -48,6 +51,7 @@ impl NoBatch {
     pub(crate) fn error(self) -> PyErr {
         match self {
             NoBatch::NotOpened(error) | NoBatch::Failed(error) => error,
+            NoBatch::NotServed(why) => PyPermissionError::new_err(why),
         }
     }
 }
@@ -66,7 +70,7 @@ fn announced_ahead(prefetch: usize) -> usize {
 impl WorkerRun {
     /// Begins a run on the session's worker; none where that is in this process, or files are to be read here.
     pub(crate) fn open(source: &PySource, run: &RunSpec) -> PyResult<Option<WorkerRun>> {
-        if !gt::Config::from_env().or_raise()?.data_on_workers {
+        if source.is_read_here() || !gt::Config::from_env().or_raise()?.data_on_workers {
             return Ok(None);
         }
         let folder = std::env::current_dir().unwrap_or_default();
@@ -118,14 +122,17 @@ impl WorkerRun {
                     Some(folder) => error.seen_from(folder),
                     None => error,
                 };
+                let worker = self.loader.worker(part);
+                if let DataError::NotServed { .. } = error {
+                    return Err(NoBatch::NotServed(format!("{worker} cannot read the files of this loader ({error})")));
+                }
                 if !opening {
                     return Err(raised(error).into());
                 }
-                let worker = self.loader.worker(part);
                 Err(NoBatch::NotOpened(raised_with(
                     error,
                     &format!(
-                        " ({worker} said this: with a server its workers read the files; set GT_DATA_ON_WORKERS=0 to have this process read them)"
+                        " (reported by {worker}; set GT_DATA_ON_WORKERS=0 to read the files in this process instead)"
                     ),
                 )))
             }

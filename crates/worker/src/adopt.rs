@@ -27,8 +27,8 @@ pub(crate) fn copy(window: &mut Window, moved: Vec<(u32, Departing)>, lost: &mut
         return;
     }
     for (instr, value) in moved {
-        match value.bytes() {
-            Ok(bytes) => window.uploads.push(Payload { instr, bytes: bytes.as_ref().into() }),
+        match value.to_bytes() {
+            Ok(bytes) => window.uploads.push(Payload { instr, bytes }),
             Err(failure) => lost.push(Lost { instr, failure: Arc::new(failure) }),
         }
     }

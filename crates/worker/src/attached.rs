@@ -1,10 +1,10 @@
 //! Workers and sessions whatever their buffers are: what handles are made of.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use gt_engine::{Buffer, Memory};
-use gt_ir::{HostTensor, TensorId};
+use gt_ir::{Failure, HostTensor, TensorId};
 use gt_observe::{CounterSnapshot, Counters};
 
 use crate::answers::Pending;
@@ -14,6 +14,7 @@ use crate::queue::Queue;
 use crate::session::{ExecutedHook, Session};
 use crate::shared::Shared;
 use crate::stats::Totals;
+use crate::table::Entry;
 use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionConfig, SessionMemory, WorkerStats};
 
 /// A worker, whatever its buffers are.
@@ -21,6 +22,7 @@ pub(crate) trait WorkerPort: Send + Sync {
     fn open(&self, config: SessionConfig) -> Box<dyn SessionPort>;
     fn stats(&self) -> WorkerStats;
     fn counts(&self) -> CounterSnapshot;
+    fn memory(&self) -> Memory;
     fn stop(&self);
     fn is_device_thread(&self) -> bool;
 }
@@ -32,17 +34,22 @@ pub(crate) trait SessionPort: Send + Sync {
     fn post(&self, queued: Queued);
     fn is_full(&self) -> bool;
     fn sent(&self) -> u64;
+    fn executed(&self) -> u64;
+    fn wait_executed(&self, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted>;
     fn supply(&self, id: TensorId, supply: Supply) -> Result<(), Oversupplied>;
+    fn give_up(&self, id: TensorId, failure: Arc<Failure>);
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError>;
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), ReadError>;
-    fn leave(&self, pending: Pending);
+    fn on_ready(&self, pending: Pending);
     fn on_executed(&self, hook: ExecutedHook) -> bool;
     fn set_idle_hook(&self, hook: IdleHook);
     fn wake(&self);
     fn is_idle(&self) -> bool;
     fn stats(&self) -> WorkerStats;
     fn memory(&self) -> SessionMemory;
+    fn set_flush_denormal(&self, on: bool);
     fn values(&self) -> Vec<TensorId>;
+    fn records(&self) -> usize;
     fn close(&self);
 }
 
@@ -70,8 +77,14 @@ impl<B: Buffer> WorkerPort for AttachedWorker<B> {
 
     fn stats(&self) -> WorkerStats {
         let (totals, sessions) = self.queue.totals();
-        let memory = *self.shared.memory.lock();
-        totals.stats(&self.shared, memory, sessions)
+        totals.stats(&self.shared, self.memory(), sessions)
+    }
+
+    /// As it is now, where the engine can be asked; else as of the last window. Uploads that were cut short, for one, end while
+    /// nothing runs.
+    fn memory(&self) -> Memory {
+        let now = self.queue.transfer().and_then(|transfer| transfer.memory());
+        now.unwrap_or_else(|| *self.shared.memory.lock())
     }
 
     fn counts(&self) -> CounterSnapshot {
@@ -89,8 +102,8 @@ impl<B: Buffer> WorkerPort for AttachedWorker<B> {
 
 impl<B: Buffer> SessionPort for AttachedSession<B> {
     fn send(&self, queued: Queued, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
-        let queued = match self.queue.adopter() {
-            Some(adopter) => handover::give(&self.session, queued, &**adopter),
+        let queued = match self.queue.transfer() {
+            Some(transfer) => handover::give(&self.session, queued, &**transfer),
             None => Some(queued),
         };
         queued.map_or(Ok(()), |queued| self.queue.send(&self.session, queued, cancel))
@@ -112,14 +125,27 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
         self.session.sent.load(Acquire)
     }
 
+    fn executed(&self) -> u64 {
+        self.session.table.passed().unwrap_or_else(|| self.sent())
+    }
+
+    fn wait_executed(&self, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        self.session.table.wait_passed(self.sent(), cancel)
+    }
+
     fn supply(&self, id: TensorId, supply: Supply) -> Result<(), Oversupplied> {
         self.queue.supply(self.session.key, id, supply)
+    }
+
+    fn give_up(&self, id: TensorId, failure: Arc<Failure>) {
+        let site = failure.site;
+        self.session.publish(id, Entry { value: Err(failure), ty: None, site });
     }
 
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError> {
         Counters::add(&self.session.counters.round_trips, 1);
         let buffer = self.session.table.wait_for(id, self.sent(), cancel)?;
-        self.session.copy(id, &buffer)
+        self.session.copy(id, &buffer).map(|copied| copied.tensor)
     }
 
     fn synchronize(&self, cancel: &dyn Fn() -> bool) -> Result<(), ReadError> {
@@ -131,14 +157,14 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
         result
     }
 
-    fn leave(&self, pending: Pending) {
+    fn on_ready(&self, pending: Pending) {
         let counters = &self.session.counters;
         match &pending {
             Pending::Value { .. } => Counters::add(&counters.round_trips, 1),
             Pending::Move { .. } => {}
             Pending::Done { .. } => Counters::add(&counters.syncs, 1),
         }
-        self.session.leave(pending);
+        self.session.on_ready(pending);
     }
 
     fn on_executed(&self, hook: ExecutedHook) -> bool {
@@ -169,12 +195,20 @@ impl<B: Buffer> SessionPort for AttachedSession<B> {
         totals.stats(&self.session.worker, memory, 1)
     }
 
+    fn set_flush_denormal(&self, on: bool) {
+        self.session.config.flush_denormal.store(on, Relaxed);
+    }
+
     fn memory(&self) -> SessionMemory {
-        SessionMemory::new(self.session.worker.clone(), self.session.quota.clone())
+        self.session.memory.clone()
     }
 
     fn values(&self) -> Vec<TensorId> {
         self.session.table.ids()
+    }
+
+    fn records(&self) -> usize {
+        self.session.table.records() + self.queue.records(self.session.key)
     }
 
     fn close(&self) {

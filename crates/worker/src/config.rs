@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gt_ir::{Failure, SiteId};
 use gt_observe::InstructionLog;
@@ -65,13 +66,13 @@ pub struct SessionConfig {
     pub credits_bytes: usize,
     /// The most instructions of one plan; longer windows are split.
     pub batch_limit: Option<usize>,
-    /// Every failure is kept for the next wait, not only those of skipped writes: for who waits after each window.
-    pub raises_all: bool,
     /// The most bytes its values and running plans may take; what would go over it fails. Without one, its memory is
     /// not counted apart from the worker's.
     pub memory_limit_bytes: Option<u64>,
     /// Names for source lines in the log.
     pub site_names: Option<SiteNames>,
+    /// Whether denormal numbers are zeros. It may change while the session lives, and holds for the windows that run then.
+    pub flush_denormal: Arc<AtomicBool>,
     /// Set when the session had values elsewhere that are gone: what a value is that is not here.
     pub lost: Option<Arc<Failure>>,
 }
@@ -86,8 +87,8 @@ impl Default for SessionConfig {
             credits_instrs: 65_536,
             credits_bytes: 256 << 20,
             batch_limit: None,
-            raises_all: false,
             memory_limit_bytes: None,
+            flush_denormal: Arc::default(),
             site_names: None,
             lost: None,
         }

@@ -12,12 +12,12 @@ use gt_plan::{Canonicalizer, PlanCache};
 
 use crate::WorkerConfig;
 use crate::adopt;
-use crate::flight::{Finished, InFlight, Launched};
+use crate::flight::{InFlight, Launched};
 use crate::handover;
 use crate::inbox::{Message, Queued};
 use crate::moved::Departing;
 use crate::places::Work;
-use crate::planner::Prepared;
+use crate::planner::{Prepared, panicked};
 use crate::queue::{Parked, Queue};
 use crate::repeat;
 use crate::session::Session;
@@ -25,6 +25,11 @@ use crate::shared::Shared;
 
 /// How long the worker is dry before it asks for instructions that were recorded and not sent.
 const DRY: Duration = Duration::from_millis(2);
+
+/// The part of an engine's memory limit that its plans may take, beside it.
+const PLANS_PART: u64 = 8;
+/// The least that plans may take.
+const LEAST_PLAN_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Device<E: Engine> {
     pub(crate) engine: E,
@@ -67,19 +72,35 @@ impl<E: Engine> Device<E> {
         let engine = make();
         *shared.engine.lock() = engine.name();
         *shared.memory.lock() = engine.memory();
-        let _ = shared.host.set(engine.host_memory());
-        engine.adopter().into_iter().for_each(|adopter| queue.set_adopter(adopter));
+        let transfer = engine.transfer();
+        let _ = shared.host.set(transfer.clone());
+        queue.set_transfer(transfer);
         shared.debug.print(|| format!("{} runs on {}", shared.name, engine.name()));
-        let cache = PlanCache::new(config.cached_plans);
+        let plan_bytes = (engine.memory().limit_bytes / PLANS_PART).max(LEAST_PLAN_BYTES);
+        let cache = PlanCache::within(config.cached_plans, usize::try_from(plan_bytes).unwrap_or(usize::MAX));
         let canonicalizer = Canonicalizer::default();
         let (in_flight, last_end) = (VecDeque::new(), Instant::now());
         let mut device = Device { engine, queue, shared, canonicalizer, cache, in_flight, last_end };
         while let Some(work) = device.next() {
             match work {
-                Work::Message(session, queued) => device.message(session, queued),
+                Work::Message(session, queued) => device.guarded_message(session, queued),
                 Work::Closed(session) => device.closed(&session),
             }
         }
+    }
+
+    /// A message of a session. Should it panic where nothing else takes note of that, its session ends, and nobody else
+    /// (WORKER-2); the message counts as run, so its sender is not left waiting.
+    fn guarded_message(&mut self, session: Arc<Session<E::Buffer>>, queued: Queued) {
+        let credits = queued.credits;
+        if !session.cancel.is_cancelled() {
+            let of_it = session.clone();
+            match catch_unwind(AssertUnwindSafe(|| self.message(of_it, queued))) {
+                Ok(()) => return,
+                Err(panic) => session.break_off(panicked(&self.shared.name, panic)),
+            }
+        }
+        self.track_run(InFlight { session, run: Launched::nothing(), credits: Some(credits) });
     }
 
     fn message(&mut self, session: Arc<Session<E::Buffer>>, queued: Queued) {
@@ -93,8 +114,8 @@ impl<E: Engine> Device<E> {
                     return self.window(session, Window::default(), lost, credits);
                 }
                 adopt::copy(&mut window, moved, &mut lost);
-                let adopter = self.queue.adopter().filter(|_| lost.is_empty());
-                if adopter.is_some_and(|adopter| handover::publish(&session, &window, &**adopter)) {
+                let transfer = self.queue.transfer().filter(|_| lost.is_empty());
+                if transfer.is_some_and(|transfer| handover::publish(&session, &window, &**transfer)) {
                     window = Window { frees: window.frees, ..Window::default() };
                 }
                 self.window(session, window, lost, credits);
@@ -112,8 +133,7 @@ impl<E: Engine> Device<E> {
             Message::Trim => {
                 self.drain();
                 self.engine.trim();
-                let last_of = Some(Finished { credits, ..Finished::default() });
-                self.complete(InFlight { session, run: Launched::nothing(), last_of });
+                self.complete(InFlight { session, run: Launched::nothing(), credits: Some(credits) });
             }
         }
     }
@@ -132,10 +152,15 @@ impl<E: Engine> Device<E> {
 
     /// The next work, or none at the end.
     fn next(&mut self) -> Option<Work<E::Buffer>> {
-        if let Some(work) = self.queue.try_pop() {
-            return Some(work);
+        loop {
+            if let Some(work) = self.queue.try_pop() {
+                return Some(work);
+            }
+            // New work may come while a run ends: it is handed to the engine before the next run is waited for.
+            if !self.complete_first() {
+                break;
+            }
         }
-        self.drain();
         if self.queue.spin()
             && let Some(work) = self.queue.try_pop()
         {

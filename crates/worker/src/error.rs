@@ -8,12 +8,14 @@ use thiserror::Error;
 /// The caller's `cancel` said so while there was no room. The window was sent all the same: a stream with a hole
 /// would poison everything behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("interrupted while waiting for room")]
+#[error("interrupted while waiting for buffer space")]
 pub struct Interrupted;
 
 /// Bytes were supplied that no window had asked for, and more of them than the session's credits allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{len_bytes} bytes came that no window had asked for; {held_bytes} wait already, the limit is {limit_bytes}")]
+#[error(
+    "received {len_bytes} bytes of uploads before the work that uses them, with {held_bytes} bytes already waiting; the limit is {limit_bytes} bytes"
+)]
 pub struct Oversupplied {
     /// What came.
     pub len_bytes: usize,

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use gt_engine::{Engine, Ticket};
-use gt_ir::{Failure, FailureKind, TensorId};
 use gt_observe::Counters;
 
 use crate::device::Device;
@@ -39,41 +38,47 @@ impl<B> Launched<B> {
 pub(crate) struct InFlight<B> {
     pub(crate) session: Arc<Session<B>>,
     pub(crate) run: Launched<B>,
-    /// The message this is the end of.
-    pub(crate) last_of: Option<Finished>,
-}
-
-/// What a finished message gives back.
-#[derive(Default)]
-pub(crate) struct Finished {
-    pub(crate) credits: Credits,
-    pub(crate) frees: Vec<TensorId>,
+    /// What the message gives back that this is the end of, if it is the end of one.
+    pub(crate) credits: Option<Credits>,
 }
 
 impl<E: Engine> Device<E> {
     /// Waits for everything the engine has.
     pub(crate) fn drain(&mut self) {
-        while !self.in_flight.is_empty() {
-            self.complete_first();
-        }
+        while self.complete_first() {}
     }
 
-    pub(crate) fn complete_first(&mut self) {
-        if let Some(run) = self.in_flight.pop_front() {
-            self.complete(run);
-        }
+    /// Waits for the run that was handed to the engine first; whether there was one.
+    pub(crate) fn complete_first(&mut self) -> bool {
+        let first = self.in_flight.pop_front();
+        let found = first.is_some();
+        first.into_iter().for_each(|run| self.complete(run));
+        found
     }
 
     pub(crate) fn complete(&mut self, in_flight: InFlight<E::Buffer>) {
-        let InFlight { session, run: Launched { ticket, sink, started, submitted }, last_of } = in_flight;
+        let InFlight { session, run, credits } = in_flight;
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.end_run(&session, run))) {
+            session.break_off(panicked(&self.shared.name, panic));
+        }
+        if let Some(credits) = credits {
+            *self.shared.memory.lock() = self.engine.memory();
+            self.shared.cached_plans.store(self.cache.len() as u64, Relaxed);
+            // Last, so that who waits for it sees the memory and the statistics of after.
+            self.queue.release(&session, credits);
+            session.finish();
+        }
+    }
+
+    /// Waits for the end of a run, and counts it.
+    fn end_run(&mut self, session: &Session<E::Buffer>, run: Launched<E::Buffer>) {
+        let Launched { ticket, sink, started, submitted, .. } = run;
         let waiting = Instant::now();
         let waited = ticket.map_or(Ok(()), |ticket| catch_unwind(AssertUnwindSafe(|| ticket.wait())));
         if let Some(sink) = &sink {
-            let failure = match waited {
-                Err(panic) => panicked(&self.shared.name, panic),
-                Ok(()) => Arc::new(Failure::new(FailureKind::Internal, "the engine did not publish this value")),
-            };
-            sink.poison_rest(&failure);
+            if let Err(panic) = waited {
+                sink.poison_pending(&panicked(&self.shared.name, panic));
+            }
             // A ticket that needs no waiting is that of an engine which was done when `submit` returned.
             let end = Instant::now();
             let end = if end - waiting < AT_ONCE { submitted } else { end };
@@ -84,16 +89,6 @@ impl<E: Engine> Device<E> {
                 journal.executed(&sink.plan, sink.sites.first().copied().unwrap_or_default(), took);
             }
         }
-        // The run may hold the last handle of a value.
-        drop(sink);
-        if let Some(finished) = last_of {
-            let gone = session.table.forget(&finished.frees);
-            drop(gone);
-            *self.shared.memory.lock() = self.engine.memory();
-            self.shared.cached_plans.store(self.cache.len() as u64, Relaxed);
-            // Last, so that who waits for it sees the memory and the statistics of after.
-            self.queue.release(&session, finished.credits);
-            session.finish();
-        }
+        // The run may hold the last handle of a value; it is dropped here, before anybody hears of the end.
     }
 }

@@ -66,9 +66,9 @@ impl WorkerHandle {
         Load { busy_ns: counts.busy_ns, live_bytes, instructions: counts.total_instructions }
     }
 
-    /// What the engine had allocated when the last window finished.
+    /// What the engine has allocated.
     pub fn memory(&self) -> Memory {
-        *self.inner.shared.memory.lock()
+        self.inner.port.memory()
     }
 
     /// Ends the worker: what waits is not run any more, readers get [`ReadError::Stopped`](crate::ReadError::Stopped).

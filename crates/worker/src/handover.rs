@@ -4,13 +4,13 @@
 //! nothing is on its way to the device, whoever sends such a window does all that is to be done: the device's thread is not woken,
 //! and what the window frees can be written again at once, while it is in the processor's cache.
 //!
-//! HANDOVER-1: the values are those of the window's plan (ADOPT-1). A window of which one payload cannot be adopted is run.
+//! HANDOVER-1: the values are those of the window's plan (HOST-6). A window with a payload that cannot be uploaded so is run.
 //! HANDOVER-2: values are freed in the order of messages. Who sends may free them if everything sent before is done: nothing that
 //! is sent later names them (LANE-2).
 
 use std::sync::Arc;
 
-use gt_engine::{Adopt, Buffer};
+use gt_engine::{Buffer, Transfer};
 use gt_ir::{Op, TensorId, TensorType, Window};
 
 use crate::device::count;
@@ -20,8 +20,8 @@ use crate::table::Entry;
 
 /// Publishes the values of a window that does nothing but define them by payloads in the engine's memory; whether it could. Its
 /// frees are left to the caller.
-pub(crate) fn publish<B: Buffer>(session: &Arc<Session<B>>, window: &Window, adopter: &dyn Adopt<B>) -> bool {
-    let Some(values) = values(session, window, adopter) else { return false };
+pub(crate) fn publish<B: Buffer>(session: &Arc<Session<B>>, window: &Window, transfer: &dyn Transfer<B>) -> bool {
+    let Some(values) = values(session, window, transfer) else { return false };
     values.into_iter().for_each(|(id, entry)| session.publish(id, entry));
     true
 }
@@ -30,7 +30,7 @@ pub(crate) fn publish<B: Buffer>(session: &Arc<Session<B>>, window: &Window, ado
 fn values<B: Buffer>(
     session: &Session<B>,
     window: &Window,
-    adopter: &dyn Adopt<B>,
+    transfer: &dyn Transfer<B>,
 ) -> Option<Vec<(TensorId, Entry<B>)>> {
     // Whoever logs instructions, or cuts windows shorter, has them run one by one.
     let config = &session.config;
@@ -40,9 +40,10 @@ fn values<B: Buffer>(
     }
     let value = |(at, (instr, payload)): (usize, (&gt_ir::Instr, &gt_ir::Payload))| {
         let (Op::Upload(upload), [id]) = (&instr.op, instr.outs.as_slice()) else { return None };
+        payload.bytes.settle();
         let ty = TensorType { dtype: upload.dtype, shape: upload.shape };
         let buffer =
-            (payload.instr as usize == at).then(|| adopter.adopt(ty, &payload.bytes, session.quota.as_ref()))??;
+            (payload.instr as usize == at).then(|| transfer.upload(ty, &payload.bytes, session.quota.as_ref()))??;
         Some((*id, Entry { value: Ok(buffer), ty: Some(ty), site: instr.site }))
     };
     window.instrs.iter().zip(&window.uploads).enumerate().map(value).collect()
@@ -50,9 +51,9 @@ fn values<B: Buffer>(
 
 /// Does on the sender's thread what a message asks for, if it is such a window and nothing is before it (HANDOVER-2). Otherwise
 /// gives it back, to be sent.
-pub(crate) fn give<B: Buffer>(session: &Arc<Session<B>>, queued: Queued, adopter: &dyn Adopt<B>) -> Option<Queued> {
+pub(crate) fn give<B: Buffer>(session: &Arc<Session<B>>, queued: Queued, transfer: &dyn Transfer<B>) -> Option<Queued> {
     let Message::Window(window) = &queued.message else { return Some(queued) };
-    if !queued.is_whole() || !session.is_done() || !publish(session, window, adopter) {
+    if !queued.is_whole() || !session.is_done() || !publish(session, window, transfer) {
         return Some(queued);
     }
     count(session, window, &[], 0, false);
@@ -60,6 +61,8 @@ pub(crate) fn give<B: Buffer>(session: &Arc<Session<B>>, queued: Queued, adopter
     let Message::Window(Window { uploads, frees, .. }) = queued.message else { return None };
     drop(uploads);
     drop(session.table.forget(&frees));
-    *session.worker.memory.lock() = adopter.memory();
+    if let Some(memory) = transfer.memory() {
+        *session.worker.memory.lock() = memory;
+    }
     None
 }

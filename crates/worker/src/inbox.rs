@@ -114,8 +114,10 @@ pub(crate) struct Inbox {
     supplied: IdMap<Supply>,
     /// What `supplied` counts for.
     held_bytes: usize,
-    /// What those that queued messages have named may count for.
+    /// What those that queued messages have named may count for, and how many they are. The bytes are what instructions state, which
+    /// may be far more than ever comes, so entries are limited by their number too.
     named_bytes: usize,
+    named_count: usize,
     outstanding: Credits,
     limit: Credits,
 }
@@ -127,6 +129,7 @@ impl Inbox {
             supplied: IdMap::default(),
             held_bytes: 0,
             named_bytes: 0,
+            named_count: 0,
             outstanding: Credits::default(),
             limit,
         }
@@ -141,11 +144,17 @@ impl Inbox {
         self.messages.is_empty()
     }
 
+    /// How many messages and payloads wait.
+    pub(crate) fn records(&self) -> usize {
+        self.messages.len() + self.supplied.len()
+    }
+
     /// Appends a message.
     pub(crate) fn push(&mut self, queued: Queued) {
         self.outstanding.instrs += queued.credits.instrs;
         self.outstanding.bytes = self.outstanding.bytes.saturating_add(queued.credits.bytes);
         self.named_bytes = self.named_bytes.saturating_add(queued.named_bytes);
+        self.named_count += queued.missing.len();
         self.messages.push_back(queued);
     }
 
@@ -155,7 +164,8 @@ impl Inbox {
         let len_bytes = coming.as_ref().map_or(0, Supplied::len_bytes);
         let counts = held_bytes(coming);
         let limit_bytes = self.limit.bytes.saturating_add(self.named_bytes);
-        if counts > limit_bytes.saturating_sub(self.held_bytes) {
+        let most_entries = self.limit.bytes.div_ceil(ENTRY_BYTES).saturating_add(self.named_count);
+        if counts > limit_bytes.saturating_sub(self.held_bytes) || self.supplied.len() >= most_entries {
             return Err(Oversupplied { len_bytes, held_bytes: self.held_bytes, limit_bytes });
         }
         self.held_bytes += counts;
@@ -185,6 +195,7 @@ impl Inbox {
     fn complete(&mut self, queued: &mut Queued) {
         self.named_bytes = self.named_bytes.saturating_sub(queued.named_bytes);
         let missing = std::mem::take(&mut queued.missing);
+        self.named_count -= missing.len();
         if let Message::Window(window) = &mut queued.message {
             for &(instr, id) in &missing {
                 match self.supplied.get(&id) {
@@ -222,7 +233,7 @@ mod tests {
     use gt_ir::{Bytes, FailureKind};
     use proptest::prelude::*;
 
-    const LIMIT: Credits = Credits { instrs: 1000, bytes: 512 };
+    const LIMIT: Credits = Credits { instrs: 1000, bytes: 8 * ENTRY_BYTES };
 
     /// A window of uploads of two floats, whose payloads all travel apart.
     fn uploads(first: u64, count: u64) -> Queued {
@@ -262,7 +273,7 @@ mod tests {
         let mut inbox = Inbox::new(LIMIT);
         (0..8).for_each(|id| supply(&mut inbox, id, bytes(id)).unwrap());
         let refused = supply(&mut inbox, 8, bytes(8)).unwrap_err();
-        assert_eq!((refused.len_bytes, refused.held_bytes, refused.limit_bytes), (8, 512, 512));
+        assert_eq!((refused.len_bytes, refused.held_bytes, refused.limit_bytes), (8, LIMIT.bytes, LIMIT.bytes));
         assert!(supply(&mut inbox, 9, Vec::new().into()).is_err(), "empty ones count too");
         // The same again takes nothing.
         supply(&mut inbox, 3, bytes(3)).unwrap();

@@ -1,18 +1,22 @@
 //! From a window to a run of the engine.
+//!
+//! LAUNCH-1: values that a window frees without using them leave the table before the window runs, so that a loop that replaces a
+//! large tensor never holds two of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use gt_engine::{Buffer, Engine, Run, Value};
+use gt_engine::{Buffer, Engine, Run, Value, ValueState};
 use gt_ir::{Failure, FailureKind, Instr, Op, TensorId, Window};
 use gt_observe::Counters;
 use gt_plan::{Canonical, Immediates, PlanError};
 
-use crate::bereft;
 use crate::device::Device;
-use crate::flight::{Finished, InFlight, Launched};
+use crate::flight::{InFlight, Launched};
 use crate::inbox::{Credits, Lost};
+use crate::lost_inputs;
 use crate::parts::{Part, parts};
 use crate::planner::{Planner, Ready, Unplanned, definers, panic_text, panicked};
 use crate::refuse;
@@ -35,12 +39,11 @@ impl<E: Engine> Device<E> {
         credits: Credits,
     ) {
         if session.config.lost.is_some() {
-            self.take_out_bereft(&session, &mut window, &mut lost);
+            self.take_out_lost(&session, &mut window, &mut lost);
         }
-        let finished = Finished { credits, frees: Vec::new() };
         let limit = session.config.batch_limit.map(|limit| limit.max(1));
         if lost.is_empty() && limit.is_none_or(|limit| window.instrs.len() <= limit) {
-            return self.part(session, window, Some(finished));
+            return self.part(session, window, Some(credits));
         }
         let (before, last) = parts(window, limit, lost);
         for part in before {
@@ -49,18 +52,16 @@ impl<E: Engine> Device<E> {
                 Part::Lost(instr, failure) => self.lost(&session, &instr, &failure),
             }
         }
-        self.part(session, last, Some(finished));
+        self.part(session, last, Some(credits));
     }
 
     /// Adds the instructions that depend on values the session has lost.
-    fn take_out_bereft(&mut self, session: &Arc<Session<E::Buffer>>, window: &mut Window, lost: &mut Vec<Lost>) {
-        if bereft::is_whole(&session.table.lock(), window) {
+    fn take_out_lost(&mut self, session: &Arc<Session<E::Buffer>>, window: &mut Window, lost: &mut Vec<Lost>) {
+        if lost_inputs::is_whole(&session.table.lock(), window) {
             return;
         }
-        // An asynchronous engine may not have published what the window reads.
-        self.drain();
-        let mut found = bereft::find(&session.table.lock(), window);
-        lost.retain(|upload| found.iter().all(|bereft| bereft.instr != upload.instr));
+        let mut found = lost_inputs::find(&session.table.lock(), window);
+        lost.retain(|upload| found.iter().all(|lost_input| lost_input.instr != upload.instr));
         lost.append(&mut found);
         lost.sort_by_key(|lost| lost.instr);
     }
@@ -68,8 +69,6 @@ impl<E: Engine> Device<E> {
     /// Poisons an upload whose payload never came, or what depends on a lost value.
     fn lost(&mut self, session: &Arc<Session<E::Buffer>>, instr: &Instr, failure: &Arc<Failure>) {
         if !matches!(instr.op, Op::Upload(_)) {
-            // The parts before may still be on their way, and a write keeps what is there.
-            self.drain();
             return refuse::poison_instr(session, instr, failure);
         }
         let mut placed = (**failure).clone();
@@ -79,8 +78,8 @@ impl<E: Engine> Device<E> {
             placed.site = instr.site;
             placed.worker = session.worker.name.clone();
         }
-        session.report(&placed);
         let placed = Arc::new(placed);
+        session.report(&placed);
         let types = instr.op.primitive().infer(&[]).unwrap_or_default();
         for (k, &id) in instr.outs.iter().enumerate() {
             let ty = types.get(k).copied();
@@ -89,20 +88,21 @@ impl<E: Engine> Device<E> {
     }
 
     /// Runs a window that becomes one plan.
-    fn part(&mut self, session: Arc<Session<E::Buffer>>, window: Window, mut last_of: Option<Finished>) {
-        let run = self.start(&session, &window);
-        if let Some(finished) = &mut last_of {
-            finished.frees = match &run.sink {
-                // What the run used is gone already.
-                Some(_) => forget(&session.table, self.canonicalizer.older_frees()),
-                None => forget(&session.table, &window.frees),
-            };
+    fn part(&mut self, session: Arc<Session<E::Buffer>>, window: Window, credits: Option<Credits>) {
+        // What a closed session sent is dropped between the parts of a window too.
+        let run = match session.cancel.is_cancelled() {
+            true => Launched::nothing(),
+            false => self.start(&session, &window),
+        };
+        // A run has taken the window's frees out of the table; without one they are still there.
+        if run.sink.is_none() {
+            drop(session.table.forget(&window.frees));
         }
-        self.fly(InFlight { session, run, last_of });
+        self.track_run(InFlight { session, run, credits });
     }
 
     /// A run has begun: waits for the ends of those well before it.
-    pub(crate) fn fly(&mut self, run: InFlight<E::Buffer>) {
+    pub(crate) fn track_run(&mut self, run: InFlight<E::Buffer>) {
         self.in_flight.push_back(run);
         while self.in_flight.len() > MAX_IN_FLIGHT {
             self.complete_first();
@@ -114,21 +114,50 @@ impl<E: Engine> Device<E> {
             return Launched::nothing();
         }
         let started = Instant::now();
-        let first = catch_unwind(AssertUnwindSafe(|| self.launch(session, window, started)));
-        let first = first.unwrap_or_else(|panic| Err(PlanError::Panicked { message: panic_text(&panic) }));
-        let launched = match first {
-            // An asynchronous engine may not have published what the window reads.
-            Err(PlanError::UnknownInput { .. }) if !self.in_flight.is_empty() => {
-                self.drain();
-                self.launch(session, window, started)
-            }
-            launched => launched,
-        };
-        launched.unwrap_or_else(|error| {
-            self.drain();
-            refuse::poison(session, window, &error);
-            Launched::nothing()
+        let launched = self.launch_guarded(session, window, started);
+        launched.unwrap_or_else(|error| match &error {
+            PlanError::UnknownInput { .. } => self.start_spared(session, window, &error),
+            _ => self.refuse(session, window, &error),
         })
+    }
+
+    fn refuse(&mut self, session: &Arc<Session<E::Buffer>>, window: &Window, error: &PlanError) -> Launched<E::Buffer> {
+        refuse::poison(session, window, error);
+        Launched::nothing()
+    }
+
+    /// Runs what does not depend on values that were [given up](crate::SessionHandle::give_up): one of them may be the input that is
+    /// not known. Where none is, the window is refused.
+    fn start_spared(
+        &mut self,
+        session: &Arc<Session<E::Buffer>>,
+        window: &Window,
+        error: &PlanError,
+    ) -> Launched<E::Buffer> {
+        let mut spared = window.clone();
+        let gone = lost_inputs::find(&session.table.lock(), &mut spared);
+        if gone.is_empty() && spared.instrs == window.instrs {
+            return self.refuse(session, window, error);
+        }
+        let (before, last) = parts(spared, None, gone);
+        for part in before {
+            match part {
+                Part::Window(window) => self.part(session.clone(), window, None),
+                Part::Lost(instr, failure) => self.lost(session, &instr, &failure),
+            }
+        }
+        self.start(session, &last)
+    }
+
+    /// [`Device::launch`], with a panic as the reason why the window is refused (WORKER-2).
+    fn launch_guarded(
+        &mut self,
+        session: &Arc<Session<E::Buffer>>,
+        window: &Window,
+        started: Instant,
+    ) -> Result<Launched<E::Buffer>, PlanError> {
+        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(session, window, started)));
+        launched.unwrap_or_else(|panic| Err(PlanError::Panicked { message: panic_text(&panic) }))
     }
 
     /// Plans a window and hands it to the engine. Nothing has changed when it fails.
@@ -153,12 +182,13 @@ impl<E: Engine> Device<E> {
         match planned {
             Ok(ready) => Ok(submit(engine, shared, session, ready, canonical, immediates, started)),
             Err(Unplanned::Refused(error)) => Err(error),
-            Err(Unplanned::Panicked(plan, panic)) => {
+            Err(Unplanned::Failed(plan, failure)) => {
                 // There is no program, but the values have types: poison them like any failed run's.
                 let definers = definers(&plan);
-                let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical.first, immediates.sites));
+                let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical, immediates.sites));
                 drop(bind(table, canonical, &shared.name));
-                sink.poison_rest(&panicked(&shared.name, panic));
+                drop(table.forget(&canonical.older_frees));
+                sink.poison_rest(&failure);
                 Ok(Launched { ticket: None, sink: Some(sink), started, submitted: Instant::now() })
             }
         }
@@ -181,39 +211,35 @@ pub(crate) fn submit<E: Engine>(
         Counters::add(&counters.compiled_windows, 1);
         Counters::add(&counters.compiled_instructions, plan.instrs.len() as u64);
     }
-    let inputs = bind(&session.table, canonical, &shared.name);
     let (definers, sites) = (prepared.definers.clone(), immediates.sites.clone());
-    let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical.first, sites));
-    let run = Run { inputs, immediates, sink: sink.clone(), quota: session.quota.clone() };
-    let planned = Instant::now();
-    Counters::add(&counters.planning_ns, (planned - started).as_nanos() as u64);
-    let ticket = match catch_unwind(AssertUnwindSafe(|| engine.submit(&prepared.program, run))) {
-        Ok(ticket) => Some(ticket),
+    let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical, sites));
+    // Inside too: binding clones buffers, which are the engine's.
+    let bound = catch_unwind(AssertUnwindSafe(|| bind(&session.table, canonical, &shared.name)));
+    // Before the run, so that it may have their memory (LAUNCH-1).
+    drop(session.table.forget(&canonical.older_frees));
+    let inputs = match bound {
+        Ok(inputs) => inputs,
         Err(panic) => {
             sink.poison_rest(&panicked(&shared.name, panic));
-            None
+            return Launched { ticket: None, sink: Some(sink), started, submitted: Instant::now() };
         }
     };
-    Launched { ticket, sink: Some(sink), started: planned, submitted: Instant::now() }
-}
-
-/// Forgets values that were freed, so that the next run may have their memory; gives back those that may still be on their
-/// way into the table.
-pub(crate) fn forget<B: Buffer>(table: &Table<B>, ids: &[TensorId]) -> Vec<TensorId> {
-    let mut late = Vec::new();
-    if !ids.is_empty() {
-        let mut gone = Vec::with_capacity(ids.len());
-        let mut state = table.lock();
-        for &id in ids {
-            match state.remove(id) {
-                Some(entry) => gone.push(entry),
-                None => late.push(id),
-            }
+    let (quota, cancel) = (session.quota.clone(), session.cancel.clone());
+    let flush_denormal = session.config.flush_denormal.load(Relaxed);
+    let run = Run { inputs, immediates, sink: sink.clone(), quota, cancel, flush_denormal };
+    let planned = Instant::now();
+    Counters::add(&counters.planning_ns, (planned - started).as_nanos() as u64);
+    let submitted = catch_unwind(AssertUnwindSafe(|| engine.submit(&prepared.program, run)));
+    let (ticket, failure) = match submitted {
+        Ok(ticket) => {
+            let missing = || Failure::new(FailureKind::Internal, "the engine did not publish this value");
+            (Some(ticket), sink.has_missing().then(|| Arc::new(missing())))
         }
-        // Buffers are dropped outside the lock.
-        drop(state);
-    }
-    late
+        Err(panic) => (None, Some(panicked(&shared.name, panic))),
+    };
+    // Later windows find every value in the table (PUBLISH-1).
+    failure.iter().for_each(|failure| sink.poison_rest(failure));
+    Launched { ticket, sink: Some(sink), started: planned, submitted: Instant::now() }
 }
 
 /// Takes what dies out of the table and shares the rest. What a closed session's table has lost is a failure that
@@ -221,13 +247,19 @@ pub(crate) fn forget<B: Buffer>(table: &Table<B>, ids: &[TensorId]) -> Vec<Tenso
 fn bind<B: Buffer>(table: &Table<B>, canonical: &Canonical, worker: &str) -> Vec<Value<B>> {
     let mut state = table.lock();
     let missing = || {
-        let mut failure = Failure::new(FailureKind::Internal, "a value vanished before its window ran");
+        let mut failure = Failure::new(FailureKind::Internal, "a value was released before it was used");
         failure.worker = worker.to_string();
         Err(Arc::new(failure))
     };
-    let take = |(&id, &dies): (&TensorId, &bool)| match dies {
-        true => state.remove(id).map_or_else(missing, |entry| entry.value),
-        false => state.get(id).map_or_else(missing, |entry| entry.value.clone()),
+    let take = |(&id, &dies): (&TensorId, &bool)| {
+        let value = match dies {
+            true => state.remove(id).map_or_else(missing, |entry| entry.value),
+            false => state.get(id).map_or_else(missing, |entry| entry.value.clone()),
+        };
+        value.and_then(|buffer| match buffer.state() {
+            ValueState::Failed(failure) => Err(failure),
+            ValueState::Pending | ValueState::Ready => Ok(buffer),
+        })
     };
     canonical.inputs.iter().zip(&canonical.dying).map(take).collect()
 }

@@ -7,7 +7,7 @@
 //! ```
 //! WORKER-1: a session's windows run in the order they were sent; a read waits for its value alone.
 //! WORKER-2: nothing an engine, a window or a callback does ends the worker: refused windows and panics poison the
-//! values they were to define.
+//! values they were to define. What panics beyond that ends its session.
 //! WORKER-3: the end of the last handle, of the worker and of its sessions, ends the thread; nobody waits for it.
 //! WORKER-4: sessions share the device, the plans of those who plan alike, and nothing else: no id, failure, credit or
 //! pause of one is seen by another.
@@ -15,17 +15,18 @@
 mod adopt;
 mod answers;
 mod attached;
-mod bereft;
 mod config;
 mod copier;
 mod device;
 mod error;
+mod failures;
 mod flight;
 mod handle;
 mod handover;
 mod inbox;
 mod journal;
 mod launch;
+mod lost_inputs;
 mod moved;
 mod parts;
 mod places;
@@ -34,7 +35,6 @@ mod queue;
 mod refuse;
 mod repeat;
 mod sequences;
-pub mod serve;
 mod session;
 mod session_handle;
 mod session_memory;
@@ -52,11 +52,11 @@ pub use gt_engine::Memory;
 pub use handle::WorkerHandle;
 pub use inbox::Missing;
 pub use journal::Journal;
-pub use moved::Departing;
+pub use moved::{Departing, Elements, Supplied};
 pub use repeat::{Repeat, Repeating};
 pub use sequences::Sequence;
-pub use session::ExecutedHook;
+pub use session::{Copied, ExecutedHook};
 pub use session_handle::SessionHandle;
-pub use session_memory::SessionMemory;
+pub use session_memory::{Charge, SessionMemory};
 pub use shared::IdleHook;
 pub use stats::{Load, WorkerStats};

@@ -8,10 +8,13 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use gt_engine::Buffer;
 use gt_ir::{Bytes, Failure, TensorType};
+
+use crate::{Charge, SessionMemory};
 
 /// What a handle may keep alive, in sizes of its value.
 const MOST_KEPT: usize = 2;
@@ -44,11 +47,26 @@ pub struct Departing {
     buffer: Arc<dyn AnyBuffer>,
     /// Where it comes from, named in failures.
     worker: Arc<str>,
+    /// What a copy of it is charged to.
+    memory: SessionMemory,
+}
+
+/// Elements of a value, and what they count for if they are a copy.
+pub struct Elements<'a> {
+    bytes: Cow<'a, [u8]>,
+    _charge: Option<Charge>,
+}
+
+impl Deref for Elements<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Departing {
-    pub(crate) fn new<B: Buffer>(buffer: B, worker: &str) -> Self {
-        Departing { ty: buffer.ty(), buffer: Arc::new(buffer), worker: worker.into() }
+    pub(crate) fn new<B: Buffer>(buffer: B, worker: &str, memory: SessionMemory) -> Self {
+        Departing { ty: buffer.ty(), buffer: Arc::new(buffer), worker: worker.into(), memory }
     }
 
     /// What it is.
@@ -59,12 +77,34 @@ impl Departing {
     /// Its elements, packed: where they are if they lie so in ordinary memory, else a copy.
     ///
     /// # Errors
-    /// When its device cannot be read.
-    pub fn bytes(&self) -> Result<Cow<'_, [u8]>, Failure> {
+    /// When its device cannot be read, or there is no memory for a copy.
+    pub fn bytes(&self) -> Result<Elements<'_>, Failure> {
         if let Some(packed) = self.buffer.packed() {
-            return Ok(Cow::Borrowed(packed));
+            return Ok(Elements { bytes: Cow::Borrowed(packed), _charge: None });
         }
-        self.buffer.read().map(Cow::Owned).map_err(|mut failure| {
+        let (bytes, charge) = self.copied(|| self.buffer.read())?;
+        Ok(Elements { bytes: Cow::Owned(bytes), _charge: Some(charge) })
+    }
+
+    /// A copy of its elements.
+    ///
+    /// # Errors
+    /// As for [`Departing::bytes`].
+    pub(crate) fn to_bytes(&self) -> Result<Bytes, Failure> {
+        let (bytes, charge) = self.copied(|| match self.buffer.packed() {
+            Some(packed) => {
+                let mut copy = gt_ir::vec_for_bytes(packed.len())?;
+                copy.extend_from_slice(packed);
+                Ok(copy)
+            }
+            None => self.buffer.read(),
+        })?;
+        Ok(Bytes::from(bytes).accompanied_by(Box::new(charge)))
+    }
+
+    fn copied(&self, copy: impl FnOnce() -> Result<Vec<u8>, Failure>) -> Result<(Vec<u8>, Charge), Failure> {
+        let charge = self.memory.hold(self.ty.bytes());
+        charge.and_then(|charge| Ok((copy()?, charge))).map_err(|mut failure| {
             failure.worker = self.worker.to_string();
             failure
         })
@@ -79,16 +119,18 @@ impl Departing {
 
 /// A value that came from elsewhere: its elements, or where another session of this process has it.
 #[derive(Clone)]
-pub(crate) enum Supplied {
+pub enum Supplied {
+    /// Sent by somebody else.
     Bytes(Bytes),
     /// Made by this process, from files.
     Loaded(Bytes),
+    /// Still where it is.
     Moved(Departing),
 }
 
 impl Supplied {
     /// Bytes of its elements.
-    pub(crate) fn len_bytes(&self) -> usize {
+    pub fn len_bytes(&self) -> usize {
         match self {
             Supplied::Bytes(bytes) | Supplied::Loaded(bytes) => bytes.len(),
             Supplied::Moved(departing) => departing.ty.bytes(),

@@ -1,8 +1,8 @@
 //! The sessions of a worker, each with its inbox, and whose turn it is. No lock in here: the queue has one around it.
 //!
-//! PLACE-1: a closed session takes no more messages; its place goes once the device thread has seen that it is closed, so
+//! WORK-PLACES-1: a closed session takes no more messages; its place goes once the device thread has seen that it is closed, so
 //! that its counts are always somewhere.
-//! PLACE-2: nothing foreign is dropped here: what may hold a hook or a payload is given back.
+//! WORK-PLACES-2: nothing foreign is dropped here: what may hold a hook or a payload is given back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

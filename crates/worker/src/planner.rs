@@ -24,7 +24,8 @@ pub(crate) struct Prepared<P> {
 /// Why there is no program.
 pub(crate) enum Unplanned {
     Refused(PlanError),
-    Panicked(Arc<Plan>, Box<dyn Any + Send>),
+    /// The engine has no program for the plan.
+    Failed(Arc<Plan>, Arc<Failure>),
 }
 
 /// A plan, what the engine made of it, and whether it is compiled.
@@ -43,7 +44,7 @@ pub(crate) struct Planner<'a, E: Engine> {
 impl<E: Engine> Planner<'_, E> {
     /// A plan for a window that was cut by time: op by op, kept nowhere.
     pub(crate) fn eager(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
-        let options = PlanOptions { fusion: false, compiled: false };
+        let options = PlanOptions { fusion: false, compiled: false, limits: self.engine.limits() };
         let plan = gt_plan::build(window, canonical, options).map_err(Unplanned::Refused)?;
         let (plan, prepared) = self.prepare(plan)?;
         Ok((plan, prepared, false))
@@ -87,7 +88,8 @@ impl<E: Engine> Planner<'_, E> {
             Counters::add(&counters.plan_misses, 1);
         }
         let compiled = window.joined || config.compile == CompilePolicy::Always;
-        self.make(window, canonical, PlanOptions { fusion: config.fusion, compiled })
+        let options = PlanOptions { fusion: config.fusion, compiled, limits: self.engine.limits() };
+        self.make(window, canonical, options)
     }
 
     fn make(&mut self, window: &Window, canonical: &Canonical, options: PlanOptions) -> Planned<E> {
@@ -110,7 +112,8 @@ impl<E: Engine> Planner<'_, E> {
         program: Arc<Prepared<E::Program>>,
     ) -> Planned<E> {
         let start = Instant::now();
-        let options = PlanOptions { fusion: self.session.config.fusion, compiled: true };
+        let (fusion, limits) = (self.session.config.fusion, self.engine.limits());
+        let options = PlanOptions { fusion, compiled: true, limits };
         let better = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
         // Where nothing can be left out the plan is the same, and what the engine made of it stays.
         let (plan, program) = match better.instrs_run() == plan.instrs_run() {
@@ -134,14 +137,16 @@ impl<E: Engine> Planner<'_, E> {
     fn prepare(&mut self, plan: Plan) -> Result<(Arc<Plan>, Arc<Prepared<E::Program>>), Unplanned> {
         let plan = Arc::new(plan);
         let engine = &mut *self.engine;
-        match catch_unwind(AssertUnwindSafe(|| engine.prepare(plan.clone()))) {
-            Ok(program) => {
+        let failure = match catch_unwind(AssertUnwindSafe(|| engine.prepare(&plan))) {
+            Ok(Ok(program)) => {
                 let prepared =
                     Prepared { program: Arc::new(program), definers: definers(&plan), flops: plan.cost().flops };
-                Ok((plan, Arc::new(prepared)))
+                return Ok((plan, Arc::new(prepared)));
             }
-            Err(panic) => Err(Unplanned::Panicked(plan, panic)),
-        }
+            Ok(Err(failure)) => Arc::new(failure),
+            Err(panic) => panicked(&self.session.worker.name, panic),
+        };
+        Err(Unplanned::Failed(plan, failure))
     }
 }
 

@@ -17,7 +17,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use gt_engine::presence::Waiting;
-use gt_engine::{Adopt, Buffer};
+use gt_engine::{Buffer, Transfer};
 use gt_ir::TensorId;
 use gt_observe::CounterSnapshot;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -66,14 +66,14 @@ pub(crate) struct Queue<B> {
     /// The device thread waits here.
     work: Condvar,
     pub(crate) signals: Arc<Signals>,
-    /// Makes values of payloads without the device thread, where the engine can.
-    adopter: OnceLock<Arc<dyn Adopt<B>>>,
+    /// Uploads without the device thread, where the engine can.
+    transfer: OnceLock<Arc<dyn Transfer<B>>>,
 }
 
 impl<B: Buffer> Queue<B> {
     pub(crate) fn new() -> Self {
         let state = State { places: Places::default(), woken: false, stopping: false, parked: false, device: None };
-        Queue { state: Mutex::new(state), work: Condvar::new(), signals: Arc::default(), adopter: OnceLock::new() }
+        Queue { state: Mutex::new(state), work: Condvar::new(), signals: Arc::default(), transfer: OnceLock::new() }
     }
 
     /// Says which thread pops.
@@ -81,13 +81,13 @@ impl<B: Buffer> Queue<B> {
         self.state.lock().device = Some(thread);
     }
 
-    /// Says who makes values of payloads, once there is an engine.
-    pub(crate) fn set_adopter(&self, adopter: Arc<dyn Adopt<B>>) {
-        let _ = self.adopter.set(adopter);
+    /// Says how payloads are uploaded, once there is an engine.
+    pub(crate) fn set_transfer(&self, transfer: Arc<dyn Transfer<B>>) {
+        let _ = self.transfer.set(transfer);
     }
 
-    pub(crate) fn adopter(&self) -> Option<&Arc<dyn Adopt<B>>> {
-        self.adopter.get()
+    pub(crate) fn transfer(&self) -> Option<&Arc<dyn Transfer<B>>> {
+        self.transfer.get()
     }
 
     /// Whether the caller is the device thread, which must not wait for itself.
@@ -139,6 +139,11 @@ impl<B: Buffer> Queue<B> {
     /// Whether a send would wait for room just now.
     pub(crate) fn is_full(&self, key: SessionKey) -> bool {
         self.state.lock().places.get(key).is_some_and(|place| place.inbox.is_full())
+    }
+
+    /// How many messages and payloads of a session wait.
+    pub(crate) fn records(&self, key: SessionKey) -> usize {
+        self.state.lock().places.get(key).map_or(0, |place| place.inbox.records())
     }
 
     /// Appends a message, after waiting for room.

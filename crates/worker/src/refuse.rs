@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gt_engine::Buffer;
-use gt_ir::{Failure, FailureKind, Instr, Op, Window};
+use gt_ir::{Failure, FailureKind, Instr, Op, SkippedWrite, Window};
 use gt_plan::PlanError;
 
 use crate::session::Session;
@@ -26,7 +26,8 @@ fn failure<B: Buffer>(session: &Session<B>, window: &Window, error: &PlanError) 
         }
         PlanError::FreedUndefined { .. } | PlanError::Panicked { .. } | PlanError::TooLong { .. } => 0,
     };
-    let mut failure = Failure::new(FailureKind::Internal, format!("a window was refused: {error}"));
+    let mut failure =
+        Failure::new(FailureKind::Internal, format!("a worker rejected the recorded instructions: {error}"));
     failure.worker = session.worker.name.clone();
     if let Some(instr) = window.instrs.get(at) {
         failure.op = instr.op.display_name().to_string();
@@ -50,8 +51,9 @@ pub(crate) fn poison_instr<B: Buffer>(session: &Arc<Session<B>>, instr: &Instr, 
         _ => None,
     };
     let olds: Vec<Option<Entry<B>>> = (0..instr.outs.len()).map(old).collect();
-    if olds.iter().any(Option::is_some) || session.config.raises_all {
-        session.table.skipped(failure.clone());
+    if olds.iter().any(Option::is_some) {
+        let kept = olds.iter().filter_map(|old| old.as_ref()?.ty).collect();
+        session.table.skipped(SkippedWrite { site: instr.site, kept }, failure);
     }
     for (&id, old) in instr.outs.iter().zip(olds) {
         let poisoned = || Entry { value: Err(failure.clone()), ty: None, site: instr.site };

@@ -14,15 +14,16 @@ use gt_plan::{Bindings, Canonical, Canonicalizer, Immediates, Occurrence, Templa
 use parking_lot::Mutex;
 
 use crate::device::Device;
-use crate::flight::{Finished, InFlight};
+use crate::flight::InFlight;
 use crate::inbox::Credits;
-use crate::launch::{forget, submit};
+use crate::launch::submit;
 use crate::planner::{Planner, Ready};
 use crate::session::Session;
 
 /// A template, and what is the same in all its occurrences.
 pub struct Repeating {
     template: Arc<Template>,
+    held_bytes: usize,
     sites: Arc<[SiteId]>,
     /// The places and sizes of its payloads.
     payloads: Box<[(u32, usize)]>,
@@ -40,12 +41,18 @@ impl Repeating {
     /// A template of which nothing has run.
     pub fn new(template: Template) -> Arc<Repeating> {
         let (sites, payloads) = (template.sites().collect(), template.payloads().collect());
-        Arc::new(Repeating { template: Arc::new(template), sites, payloads, known: Mutex::new(None) })
+        let held_bytes = template.held_bytes();
+        Arc::new(Repeating { template: Arc::new(template), held_bytes, sites, payloads, known: Mutex::new(None) })
     }
 
     /// How many instructions it has.
     pub fn instrs(&self) -> usize {
         self.template.len()
+    }
+
+    /// What it takes in memory: the template, and about as much for the canonical form of its last occurrence.
+    pub fn held_bytes(&self) -> usize {
+        2 * self.held_bytes
     }
 
     /// One occurrence.
@@ -67,6 +74,11 @@ impl Repeat {
     /// How many instructions it has.
     pub fn instrs(&self) -> usize {
         self.of.instrs()
+    }
+
+    /// What its window takes in memory, payloads left out.
+    pub fn held_bytes(&self) -> usize {
+        self.occurrence.held_bytes()
     }
 
     /// Bytes of the payloads in it.
@@ -140,10 +152,8 @@ impl<E: Engine> Device<E> {
         let (Ok(Some(planned)), Some(canonical)) = (found, &*known) else { return false };
         let Device { engine, shared, .. } = self;
         let run = submit(engine, shared, session, planned, canonical, repeat.immediates(), started);
-        let frees = forget(&session.table, &canonical.older_frees);
         drop(known);
-        let last_of = Some(Finished { credits, frees });
-        self.fly(InFlight { session: session.clone(), run, last_of });
+        self.track_run(InFlight { session: session.clone(), run, credits: Some(credits) });
         true
     }
 }

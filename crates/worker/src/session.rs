@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
-use gt_engine::{Buffer, Quota};
-use gt_ir::{Failure, HostTensor, TensorId};
+use gt_engine::{Buffer, Cancel, Quota};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId};
 use gt_observe::Counters;
 use parking_lot::{Condvar, Mutex};
 
@@ -17,7 +17,19 @@ use crate::sequences::Sequences;
 use crate::shared::Shared;
 use crate::table::{Entry, Table};
 use crate::turns::SessionKey;
-use crate::{ReadError, SessionConfig};
+use crate::{Charge, ReadError, SessionConfig, SessionMemory};
+
+/// How many lines a failure for lack of memory names.
+pub(crate) const HOLDERS: usize = 5;
+
+/// A value's copy, and what it counts for while it is on its way.
+#[derive(Debug)]
+pub struct Copied {
+    /// The value.
+    pub tensor: HostTensor,
+    /// Nothing for a small one.
+    pub charge: Option<Charge>,
+}
 
 /// Called with the number of messages that have run, each time one has.
 pub type ExecutedHook = Box<dyn Fn(u64) + Send + Sync>;
@@ -33,11 +45,15 @@ pub(crate) struct Session<B> {
     pub(crate) journal: Option<Journal>,
     /// What its memory is charged to, if it has a limit of its own.
     pub(crate) quota: Option<Arc<Quota>>,
+    /// Its account of ordinary memory.
+    pub(crate) memory: SessionMemory,
     /// Messages ever sent.
     pub(crate) sent: AtomicU64,
     /// Senders wait here, with the queue's lock.
     pub(crate) room: Condvar,
     pub(crate) executed: OnceLock<ExecutedHook>,
+    /// Set once nobody wants its results: what was sent before and has not run is dropped, between two instructions if need be.
+    pub(crate) cancel: Cancel,
 }
 
 /// Keeps a panic of foreign code from ending a thread that is not its own.
@@ -48,16 +64,19 @@ fn guarded(f: impl FnOnce()) {
 
 impl<B: Buffer> Session<B> {
     pub(crate) fn new(key: SessionKey, config: SessionConfig, worker: Arc<Shared>) -> Self {
+        let quota = config.memory_limit_bytes.map(Quota::new);
         Session {
             key,
             table: Table::new(worker.name.clone(), config.lost.clone()),
             counters: Counters::default(),
             sequences: Mutex::default(),
             journal: worker.log.clone().map(|log| Journal::new(log, &worker.name, &config)),
-            quota: config.memory_limit_bytes.map(Quota::new),
+            memory: SessionMemory::new(worker.clone(), quota.clone()),
+            quota,
             sent: AtomicU64::new(0),
             room: Condvar::new(),
             executed: OnceLock::new(),
+            cancel: Cancel::default(),
             config,
             worker,
         }
@@ -80,6 +99,13 @@ impl<B: Buffer> Session<B> {
         }
     }
 
+    /// A value that was pending is no longer so.
+    pub(crate) fn settled(self: &Arc<Self>, id: TensorId) {
+        for answer in self.table.settled(id) {
+            self.answer(answer);
+        }
+    }
+
     /// One more message has run.
     pub(crate) fn finish(self: &Arc<Self>) {
         let (done, answers) = self.table.finish();
@@ -89,22 +115,34 @@ impl<B: Buffer> Session<B> {
         }
     }
 
+    /// The worker failed it: it runs nothing more, and everybody who asks for something is told why. Its messages still count as
+    /// run, so a sender that waits for room gets it.
+    pub(crate) fn break_off(self: &Arc<Self>, failure: Arc<Failure>) {
+        self.report(&failure);
+        self.end(Some(failure));
+    }
+
     /// Drops all values and sends readers home.
     pub(crate) fn stop(self: &Arc<Self>) {
-        let answers = self.table.stop();
+        self.end(None);
+    }
+
+    fn end(self: &Arc<Self>, why: Option<Arc<Failure>>) {
+        self.cancel.cancel();
+        let answers = self.table.stop(why);
         answers.into_iter().for_each(|answer| self.answer(answer));
     }
 
     /// Answers when it can be answered: now, or by the thread that makes it possible.
-    pub(crate) fn leave(self: &Arc<Self>, pending: Pending) {
-        if let Some(answer) = self.table.leave(pending) {
+    pub(crate) fn on_ready(self: &Arc<Self>, pending: Pending) {
+        if let Some(answer) = self.table.on_ready(pending) {
             self.answer(answer);
         }
     }
 
-    /// Counts a failure that arose here, and says so where somebody listens. What a window misses because its session was
-    /// closed meanwhile is none.
-    pub(crate) fn report(&self, failure: &Failure) {
+    /// Counts a failure that arose here, keeps it for the next synchronization, and logs it. Work that is dropped because its
+    /// session was closed is no failure.
+    pub(crate) fn report(&self, failure: &Arc<Failure>) {
         if self.table.lock().stopped {
             return;
         }
@@ -113,9 +151,7 @@ impl<B: Buffer> Session<B> {
         if let Some(journal) = &self.journal {
             journal.error(failure);
         }
-        if self.config.raises_all {
-            self.table.skipped(Arc::new(failure.clone()));
-        }
+        self.table.failed(failure);
     }
 
     fn answer(self: &Arc<Self>, answer: Answer<B>) {
@@ -130,7 +166,7 @@ impl<B: Buffer> Session<B> {
             Answer::Move { found: Err(error), then, .. } => guarded(|| then(Err(error))),
             Answer::Move { id, found: Ok(buffer), then } => {
                 self.count_moved(id, buffer.ty().bytes());
-                guarded(|| then(Ok(Departing::new(buffer, &self.worker.name))));
+                guarded(|| then(Ok(Departing::new(buffer, &self.worker.name, self.memory.clone()))));
             }
             Answer::Value { id, found: Ok(buffer), then } if buffer.ty().bytes() <= SMALL_BYTES => {
                 self.copy_then(id, buffer, then);
@@ -158,16 +194,23 @@ impl<B: Buffer> Session<B> {
         }
     }
 
-    /// A value's copy in ordinary memory.
-    pub(crate) fn copy(&self, id: TensorId, buffer: &B) -> Result<HostTensor, ReadError> {
-        let value = buffer.read().map_err(|mut failure| {
+    /// A value's copy in ordinary memory, counted as on its way. A small one is not: who reads for itself takes it at once, and an
+    /// answer counts in any case.
+    pub(crate) fn copy(&self, id: TensorId, buffer: &B) -> Result<Copied, ReadError> {
+        let len_bytes = buffer.ty().bytes();
+        let charge = (len_bytes > SMALL_BYTES).then(|| self.memory.hold(len_bytes)).transpose();
+        let copied = charge.and_then(|charge| Ok(Copied { tensor: buffer.read()?, charge }));
+        let Copied { tensor: value, charge } = copied.map_err(|mut failure| {
             failure.worker = self.worker.name.clone();
+            if failure.kind == FailureKind::Memory && failure.holders.is_empty() {
+                failure.holders = self.table.lock().holders(HOLDERS, |_| true);
+            }
             ReadError::Failed(Arc::new(failure))
         })?;
         Counters::add(&self.counters.bytes_out, value.bytes.len() as u64);
         if let Some(journal) = &self.journal {
             journal.sent(id, value.bytes.len());
         }
-        Ok(value)
+        Ok(Copied { tensor: value, charge })
     }
 }

@@ -42,6 +42,11 @@ impl SessionHandle {
         self.inner.port.memory()
     }
 
+    /// Says whether denormal numbers are zeros in the windows that run from now on.
+    pub fn set_flush_denormal(&self, on: bool) {
+        self.inner.port.set_flush_denormal(on);
+    }
+
     /// The worker it is a session of.
     pub fn worker(&self) -> &WorkerHandle {
         &self.inner.worker
@@ -111,6 +116,12 @@ impl SessionHandle {
         let _ = self.inner.port.supply(id, Err(Arc::new(failure)));
     }
 
+    /// Values that cannot be had: whoever reads them, or what depends on them, gets this failure, and nobody else hears of it.
+    pub fn give_up(&self, ids: &[TensorId], failure: &Failure) {
+        let failure = Arc::new(failure.clone());
+        ids.iter().for_each(|&id| self.inner.port.give_up(id, failure.clone()));
+    }
+
     /// Defines a value of another worker that will be [supplied](SessionHandle::supply), or fail; what is sent later waits
     /// for it. Takes no credits: whoever sends it has no part in them.
     pub fn expect(&self, id: TensorId, ty: TensorType, site: SiteId) {
@@ -127,6 +138,19 @@ impl SessionHandle {
         self.inner.port.sent()
     }
 
+    /// How many of them have run; all of them once the session has ended, since no more will.
+    pub fn executed(&self) -> u64 {
+        self.inner.port.executed()
+    }
+
+    /// Waits until all of them have, and raises nothing of what failed.
+    ///
+    /// # Errors
+    /// When `cancel` says so.
+    pub fn wait_executed(&self, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        self.inner.port.wait_executed(cancel)
+    }
+
     /// Waits until the value is there (not until its window ends) and copies it on this thread. Raises the
     /// failure of a skipped write first, once.
     pub fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, ReadError> {
@@ -139,14 +163,14 @@ impl SessionHandle {
     /// It is called on this thread before this returns if a small value is there already; on the thread that publishes
     /// it if a small one comes later; on a thread of its own for a large one. It must be quick and must not wait.
     pub fn read_then(&self, id: TensorId, sent_before: u64, then: ReadThen) {
-        self.inner.port.leave(Pending::Value { id, sent: sent_before, then });
+        self.inner.port.on_ready(Pending::Value { id, sent: sent_before, then });
     }
 
     /// As [`SessionHandle::read_then`], for a value that goes to another worker: skipped writes stay to be raised, it is no
     /// round trip, and it is not copied, so `then` is called on this thread or the one that publishes it. Whatever becomes
     /// of its name afterwards, it stays as it is for as long as somebody holds it.
     pub fn move_then(&self, id: TensorId, sent_before: u64, then: MoveThen) {
-        self.inner.port.leave(Pending::Move { id, sent: sent_before, then });
+        self.inner.port.on_ready(Pending::Move { id, sent: sent_before, then });
     }
 
     /// Waits until everything sent so far has run. Raises the failure of a skipped write, once.
@@ -157,7 +181,7 @@ impl SessionHandle {
     /// As [`SessionHandle::synchronize`], without waiting: `then` is called once `sent_before` messages have run, on this
     /// thread or the device's.
     pub fn synchronize_then(&self, sent_before: u64, then: DoneThen) {
-        self.inner.port.leave(Pending::Done { sent: sent_before, then });
+        self.inner.port.on_ready(Pending::Done { sent: sent_before, then });
     }
 
     /// Sets what is called, on the device thread, each time a message has run, with the number that have. The first call
@@ -174,6 +198,11 @@ impl SessionHandle {
     /// The names of the values it holds, ascending: those of everything that has run.
     pub fn values(&self) -> Vec<TensorId> {
         self.inner.port.values()
+    }
+
+    /// How many values, messages, payloads and readers it has: each takes some memory, however small its bytes are.
+    pub fn records(&self) -> usize {
+        self.inner.port.records()
     }
 
     /// Gives cached memory back to the system, after everything sent so far.

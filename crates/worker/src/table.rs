@@ -8,19 +8,21 @@
 //! message names that is still to run (HANDOVER-2). A stopped table is empty and stays so.
 //! TABLE-2: `done` counts messages whose work is finished, in order. A value that is missing once everything sent
 //! before the read is done will never come, so no reader waits for ever.
-//! TABLE-3: an error is raised once. Whoever reads a poisoned value has seen its failure, so writes that were skipped for
-//! it, by messages sent before that read, are not reported again, whether they ran before the read or after it.
+//! TABLE-3: a read that meets a poisoned value is answered once everything sent before the read is done, so that the error can
+//! name the updates that were skipped for it (FAILURES-4).
+//! TABLE-4: a read that has seen a pending value keeps it, so that a window which is sent after the read may free it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-use gt_engine::{Buffer, Value};
-use gt_ir::{Failure, FailureKind, IdMap, SiteId, TensorId, TensorType};
+use gt_engine::{Buffer, Value, ValueState};
+use gt_ir::{Failure, FailureKind, IdMap, SiteId, SkippedWrite, TensorId, TensorType};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::ReadError;
-use crate::answers::{Answer, Left};
-use crate::waits::{Awaited, Sleeper};
+use crate::answers::{AllLeft, Answer};
+use crate::failures::Failures;
+use crate::waits::{Change, Sleeper};
 
 /// One value.
 #[derive(Clone)]
@@ -32,19 +34,24 @@ pub(crate) struct Entry<B> {
     pub(crate) site: SiteId,
 }
 
+impl<B: Buffer> Entry<B> {
+    pub(crate) fn is_pending(&self) -> bool {
+        self.value.as_ref().is_ok_and(|buffer| matches!(buffer.state(), ValueState::Pending))
+    }
+}
+
 pub(crate) struct TableState<B> {
     entries: IdMap<Entry<B>>,
     pub(crate) done: u64,
-    /// Writes that were skipped and not yet reported; of a session that raises all, other failures too.
-    skipped: Vec<Arc<Failure>>,
-    /// Failures that a read raised, each with the number of messages sent before that read.
-    raised: Vec<(Arc<Failure>, u64)>,
+    failures: Failures,
     /// What sleeping readers wait for: only they are woken, and only by that. A step publishes a hundred values while its
     /// loss is awaited.
     pub(crate) waiting: Vec<Sleeper>,
     /// What is to be done for readers that do not wait, in the order they asked.
-    pub(crate) pending: Vec<Left>,
+    pub(crate) pending: AllLeft<B>,
     pub(crate) stopped: bool,
+    /// Why, if it was the worker's fault.
+    why: Option<Arc<Failure>>,
     /// What a value is that is not here, for a session that lost some.
     pub(crate) lost: Option<Arc<Failure>>,
 }
@@ -67,13 +74,17 @@ impl<B: Buffer> TableState<B> {
         self.entries.remove(&id)
     }
 
-    /// The largest values, as bytes and the line that made them.
-    pub(crate) fn holders(&self, count: usize) -> Vec<(u64, SiteId)> {
-        let held = |(id, e): (&TensorId, &Entry<B>)| Some((e.value.as_ref().ok()?.bytes() as u64, *id, e.site));
+    /// The lines whose values hold most, with what they hold together, of values that count. What several share is that of the first.
+    pub(crate) fn holders(&self, most: usize, counts: impl Fn(TensorId) -> bool) -> Vec<(u64, SiteId)> {
+        let held = |(id, e): (&TensorId, &Entry<B>)| {
+            let buffer = e.value.as_ref().ok().filter(|_| counts(*id))?;
+            let len_bytes = buffer.bytes() as u64;
+            (len_bytes > 0).then(|| (buffer.storage(), *id, len_bytes, e.site))
+        };
         let mut all: Vec<_> = self.entries.iter().filter_map(held).collect();
-        // Ids settle ties, so the order of the map does not show.
-        all.sort_unstable_by_key(|&(bytes, id, _)| (std::cmp::Reverse(bytes), id));
-        all.into_iter().take(count).map(|(bytes, _, site)| (bytes, site)).collect()
+        all.sort_unstable_by_key(|&(storage, id, ..)| (storage, id));
+        all.dedup_by_key(|&mut (storage, ..)| storage);
+        Failure::largest_holders(all.into_iter().map(|(.., bytes, site)| (bytes, site)), most)
     }
 
     /// What is said of a value that will never come.
@@ -86,52 +97,66 @@ impl<B: Buffer> TableState<B> {
     }
 
     /// The value of `id` for a read before which `sent` messages were sent, or why there is none; nothing while it may
-    /// still come. One that `raises` tells its user of skipped writes.
+    /// still come. One that `raises` tells its user of skipped writes. A pending value is kept in `held` until the next look, as
+    /// a window sent after the read may free it.
     pub(crate) fn look_for(
         &mut self,
         id: TensorId,
         sent: u64,
         raises: bool,
+        held: &mut Option<B>,
         worker: &str,
     ) -> Option<Result<B, ReadError>> {
         if self.stopped {
-            return Some(Err(ReadError::Stopped));
+            return Some(Err(self.ended()));
         }
-        let value = match self.entries.get(&id) {
-            Some(entry) => entry.value.clone(),
+        let found = match held.take() {
+            Some(buffer) => Some(Ok(buffer)),
+            None => self.entries.get(&id).map(|entry| entry.value.clone()),
+        };
+        let value = match found {
+            Some(Ok(buffer)) => match buffer.state() {
+                ValueState::Ready => Ok(buffer),
+                ValueState::Failed(failure) => {
+                    *held = Some(buffer);
+                    Err(failure)
+                }
+                ValueState::Pending => {
+                    *held = Some(buffer);
+                    return None;
+                }
+            },
+            Some(Err(failure)) => Err(failure),
             None if self.done >= sent => Err(self.missing(id, worker)),
             None => return None,
         };
-        Some(match (value, raises) {
-            (Ok(buffer), false) => Ok(buffer),
-            (Ok(buffer), true) => self.take_skipped().map(|()| buffer),
-            (Err(failure), false) => Err(ReadError::Failed(failure)),
-            (Err(failure), true) => Err(self.raise(failure, sent)),
+        match (value, raises) {
+            (Ok(buffer), false) => Some(Ok(buffer)),
+            (Ok(buffer), true) => Some(match self.failures.take_skipped(sent) {
+                Some(failure) => Err(ReadError::Failed(failure)),
+                None => Ok(buffer),
+            }),
+            (Err(failure), false) => Some(Err(ReadError::Failed(failure))),
+            // TABLE-3.
+            (Err(_), true) if self.done < sent => None,
+            (Err(failure), true) => Some(Err(ReadError::Failed(self.failures.raise(failure, sent)))),
+        }
+    }
+
+    /// Whether `sent` messages are finished, and the first failure that nobody has heard of.
+    pub(crate) fn look_if_done(&mut self, sent: u64) -> Option<Result<(), ReadError>> {
+        if self.stopped {
+            return Some(Err(self.ended()));
+        }
+        (self.done >= sent).then(|| match self.failures.take_first(sent) {
+            Some(failure) => Err(ReadError::Failed(failure)),
+            None => Ok(()),
         })
     }
 
-    /// Whether `sent` messages are finished, and the failure of a skipped write that nobody has seen.
-    pub(crate) fn look_if_done(&mut self, sent: u64) -> Option<Result<(), ReadError>> {
-        if self.stopped {
-            return Some(Err(ReadError::Stopped));
-        }
-        (self.done >= sent).then(|| self.take_skipped())
-    }
-
-    fn take_skipped(&mut self) -> Result<(), ReadError> {
-        match self.skipped.is_empty() {
-            true => Ok(()),
-            false => Err(ReadError::Failed(self.skipped.remove(0))),
-        }
-    }
-
-    /// A read raises the failure of a poisoned value.
-    fn raise(&mut self, failure: Arc<Failure>, sent: u64) -> ReadError {
-        self.skipped.retain(|skipped| *skipped != failure);
-        if self.done < sent {
-            self.raised.push((failure.clone(), sent));
-        }
-        ReadError::Failed(failure)
+    /// What is said to everybody once the table is stopped.
+    fn ended(&self) -> ReadError {
+        self.why.clone().map_or(ReadError::Stopped, ReadError::Failed)
     }
 }
 
@@ -140,11 +165,11 @@ impl<B: Buffer> Table<B> {
         let state = TableState {
             entries: IdMap::default(),
             done: 0,
-            skipped: Vec::new(),
-            raised: Vec::new(),
+            failures: Failures::default(),
             waiting: Vec::new(),
-            pending: Vec::new(),
+            pending: AllLeft::default(),
             stopped: false,
+            why: None,
             lost,
         };
         Table { state: Mutex::new(state), changed: Condvar::new(), version: AtomicU64::new(0), worker }
@@ -158,25 +183,18 @@ impl<B: Buffer> Table<B> {
         &self.worker
     }
 
-    /// Makes a change that readers may wait for; `wakes` says which of them. Gives back what is to be dropped or said
-    /// once the lock is free.
-    fn change<R>(
-        &self,
-        f: impl FnOnce(&mut TableState<B>) -> R,
-        wakes: impl Fn(&TableState<B>, Awaited) -> bool,
-    ) -> (R, Vec<Answer<B>>) {
+    /// Makes a change that readers may wait for. Gives back what is to be dropped or said once the lock is free.
+    fn change<R>(&self, f: impl FnOnce(&mut TableState<B>) -> (R, Change)) -> (R, Vec<Answer<B>>) {
         let mut state = self.state.lock();
-        let result = f(&mut state);
-        let mut sleepers = std::mem::take(&mut state.waiting);
+        let (result, change) = f(&mut state);
         let mut wake = false;
-        for sleeper in sleepers.iter_mut().filter(|sleeper| wakes(&state, sleeper.awaited)) {
+        for sleeper in state.waiting.iter_mut().filter(|sleeper| change.wakes(sleeper.awaited)) {
             sleeper.waiting = None;
             wake = true;
         }
-        state.waiting = sleepers;
-        let answers = match state.pending.is_empty() {
-            true => Vec::new(),
-            false => state.settle(wakes, &self.worker),
+        let answers = match state.pending.len() {
+            0 => Vec::new(),
+            _ => state.settle(change, &self.worker),
         };
         drop(state);
         self.version.fetch_add(1, Release);
@@ -189,24 +207,31 @@ impl<B: Buffer> Table<B> {
     /// Puts a value in; gives back the answers that waited for it.
     #[must_use = "readers wait for their answers"]
     pub(crate) fn insert(&self, id: TensorId, entry: Entry<B>) -> Vec<Answer<B>> {
-        let is_it = |_: &TableState<B>, awaited| matches!(awaited, Awaited::Value(wanted, _) if wanted == id);
-        let put = |state: &mut TableState<B>| match state.stopped {
-            true => Some(entry),
-            false => state.entries.insert(id, entry),
+        let put = |state: &mut TableState<B>| {
+            let old = if state.stopped { Some(entry) } else { state.entries.insert(id, entry) };
+            (old, Change::Value(id))
         };
-        let (old, answers) = self.change(put, is_it);
+        let (old, answers) = self.change(put);
         drop(old);
         answers
     }
 
-    /// Keeps the failure of a skipped write for the next reader. The same failure again adds nothing: a loop that
-    /// fails in every step is one error.
-    pub(crate) fn skipped(&self, failure: Arc<Failure>) {
-        let mut state = self.state.lock();
-        let seen = state.raised.iter().any(|(raised, sent)| *raised == failure && state.done < *sent);
-        if !seen && !state.skipped.contains(&failure) {
-            state.skipped.push(failure);
-        }
+    /// A pending value is settled; gives back the answers that waited for it.
+    #[must_use = "readers wait for their answers"]
+    pub(crate) fn settled(&self, id: TensorId) -> Vec<Answer<B>> {
+        self.change(|_| ((), Change::Value(id))).1
+    }
+
+    /// The message that runs now skipped an update because of a failure.
+    pub(crate) fn skipped(&self, write: SkippedWrite, failure: &Arc<Failure>) {
+        let state = &mut *self.state.lock();
+        state.failures.skipped(write, failure, state.done);
+    }
+
+    /// An instruction of the message that runs now has failed.
+    pub(crate) fn failed(&self, failure: &Arc<Failure>) {
+        let state = &mut *self.state.lock();
+        state.failures.failed(failure, state.done);
     }
 
     /// Forgets values; gives back what is to be dropped.
@@ -225,23 +250,20 @@ impl<B: Buffer> Table<B> {
         let advance = |state: &mut TableState<B>| {
             state.done += 1;
             let done = state.done;
-            state.raised.retain(|(_, sent)| *sent > done);
-            (!state.stopped).then_some(done)
+            ((!state.stopped || state.why.is_some()).then_some(done), Change::Done(done))
         };
-        let reached = |state: &TableState<B>, awaited| match awaited {
-            Awaited::Value(_, sent) | Awaited::Done(sent) => state.done >= sent,
-        };
-        self.change(advance, reached)
+        self.change(advance)
     }
 
-    /// Drops everything and sends readers home.
+    /// Drops everything and sends readers home, and tells them why if there is something to tell.
     #[must_use = "readers wait for their answers"]
-    pub(crate) fn stop(&self) -> Vec<Answer<B>> {
+    pub(crate) fn stop(&self, why: Option<Arc<Failure>>) -> Vec<Answer<B>> {
         let end = |state: &mut TableState<B>| {
             state.stopped = true;
-            (std::mem::take(&mut state.entries), std::mem::take(&mut state.skipped))
+            state.why = state.why.take().or(why);
+            ((std::mem::take(&mut state.entries), std::mem::take(&mut state.failures)), Change::Stopped)
         };
-        let (dropped, answers) = self.change(end, |_, _| true);
+        let (dropped, answers) = self.change(end);
         drop(dropped);
         answers
     }
@@ -256,6 +278,18 @@ impl<B: Buffer> Table<B> {
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().entries.len()
+    }
+
+    /// How many values and unanswered readers there are.
+    pub(crate) fn records(&self) -> usize {
+        let state = self.state.lock();
+        state.entries.len() + state.pending.len()
+    }
+
+    /// Messages finished, while there may be more.
+    pub(crate) fn passed(&self) -> Option<u64> {
+        let state = self.state.lock();
+        (!state.stopped).then_some(state.done)
     }
 
     /// Messages finished.

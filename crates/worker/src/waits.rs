@@ -7,9 +7,9 @@ use gt_engine::Buffer;
 use gt_engine::presence::Waiting;
 use gt_ir::TensorId;
 
-use crate::ReadError;
 use crate::queue::{CANCEL_POLL, SPIN};
 use crate::table::{Table, TableState};
+use crate::{Interrupted, ReadError};
 
 /// What a reader waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,29 @@ pub(crate) enum Awaited {
     Value(TensorId, u64),
     /// So many finished messages.
     Done(u64),
+}
+
+/// A change that readers wait for.
+#[derive(Clone, Copy)]
+pub(crate) enum Change {
+    /// This value has come, or is no longer pending.
+    Value(TensorId),
+    /// So many messages are finished.
+    Done(u64),
+    /// Nothing will come any more.
+    Stopped,
+}
+
+impl Change {
+    /// Whether it may be what a reader waits for.
+    pub(crate) fn wakes(self, awaited: Awaited) -> bool {
+        match (self, awaited) {
+            (Change::Value(id), Awaited::Value(wanted, _)) => id == wanted,
+            (Change::Value(_), Awaited::Done(_)) => false,
+            (Change::Done(done), Awaited::Value(_, sent) | Awaited::Done(sent)) => done >= sent,
+            (Change::Stopped, _) => true,
+        }
+    }
 }
 
 /// A reader that sleeps.
@@ -30,12 +53,19 @@ pub(crate) struct Sleeper {
 impl<B: Buffer> Table<B> {
     /// Waits for the value of `id`; `sent` messages were sent before.
     pub(crate) fn wait_for(&self, id: TensorId, sent: u64, cancel: &dyn Fn() -> bool) -> Result<B, ReadError> {
-        self.wait(Awaited::Value(id, sent), cancel, |state| state.look_for(id, sent, true, self.worker()))
+        let mut held = None;
+        self.wait(Awaited::Value(id, sent), cancel, |state| state.look_for(id, sent, true, &mut held, self.worker()))
     }
 
     /// Waits until `sent` messages are finished.
     pub(crate) fn wait_done(&self, sent: u64, cancel: &dyn Fn() -> bool) -> Result<(), ReadError> {
         self.wait(Awaited::Done(sent), cancel, |state| state.look_if_done(sent))
+    }
+
+    /// As [`Table::wait_done`], without a look at what failed.
+    pub(crate) fn wait_passed(&self, sent: u64, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        let passed = |state: &mut TableState<B>| (state.stopped || state.done >= sent).then_some(Ok(()));
+        self.wait(Awaited::Done(sent), cancel, passed).map_err(|_| Interrupted)
     }
 
     /// Waits until `look` sees something or the caller gives up.

@@ -4,7 +4,8 @@ mod support;
 
 use std::sync::mpsc::channel;
 
-use gt_engine::{Engine, Late, Reference};
+use gt_engine::Engine;
+use gt_engine_check::{Late, Reference};
 use gt_ir::{Bytes, TensorId, Window};
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use support::*;
@@ -53,7 +54,9 @@ fn count_up(session: &SessionHandle, dice: &mut Dice) {
             2 => {
                 session.send(step(id), &never).unwrap();
                 let (said, heard) = channel();
-                let then = move |result: Result<gt_ir::HostTensor, ReadError>| said.send(result).unwrap();
+                let then = move |result: Result<gt_worker::Copied, ReadError>| {
+                    said.send(result.map(|copied| copied.tensor)).unwrap()
+                };
                 session.read_then(TensorId(id), session.sent(), Box::new(then));
                 assert_eq!(floats(&heard.recv().unwrap().unwrap()), [id as f32]);
             }

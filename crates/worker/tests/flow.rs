@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use gt_engine::Reference;
+use gt_engine_check::Reference;
 use gt_ir::TensorId;
 use gt_observe::InstructionLog;
 use gt_worker::{Interrupted, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use gt_engine::Late;
+use gt_engine_check::Late;
 use gt_engine_cpu::{Config, CpuEngine};
 use gt_ir::{FailureKind, HostAllocator, Payload, TensorId, Window};
 use gt_worker::{SessionConfig, SessionHandle};

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use gt_engine::{Late, Reference};
+use gt_engine_check::{Late, Reference};
 use gt_ir::{Failure, FailureKind, HostTensor, TensorId};
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use support::*;
@@ -81,10 +81,42 @@ fn a_copy_for_somebody_else_raises_nothing() {
         let (answer, answered) = channel();
         session.move_then(TensorId(12), session.sent(), Box::new(move |value| answer.send(value).unwrap()));
         let departing = answered.recv().unwrap().unwrap();
-        let bytes = departing.bytes().unwrap().into_owned();
+        let bytes = departing.bytes().unwrap().to_vec();
         assert_eq!(floats(&HostTensor { ty: departing.ty(), bytes }), [3.0, 3.0]);
         let skipped = session.synchronize(&never);
         assert!(matches!(skipped, Err(ReadError::Failed(failure)) if failure.kind == FailureKind::WorkerLost));
         assert_eq!(session.stats().round_trips, 0);
+    });
+}
+
+#[test]
+fn only_dependents_of_values_that_were_given_up_fail_and_plans_are_found_again() {
+    on_both_engines(|worker| {
+        let session = worker.open(SessionConfig::default());
+        let lost = Failure::new(FailureKind::WorkerLost, "it was on worker_7, which is gone");
+        session.give_up(&[TensorId(1), TensorId(2)], &lost);
+        for turn in 0..5u64 {
+            let at = 10 * (turn + 1);
+            let lines = [
+                format!("%{at} = fill() dtype=f32 shape=[2] $ 3.0"),
+                format!("%{} = binary(%{at}, %1) kind=add scalar=none", at + 1),
+                format!("%{} = unary(%{at}) kind=neg", at + 2),
+                format!("%{} = unary(%{}) kind=neg", at + 3, at + 1),
+            ];
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            session.send(window(&lines, &[at], &[]), &never).unwrap();
+            assert_eq!(read(&session, at + 2), [-3.0, -3.0]);
+            assert_lost(&session, at + 1);
+            assert_lost(&session, at + 3);
+        }
+        assert_lost(&session, 2);
+        let stats = session.stats();
+        assert!(stats.plan_misses <= 2, "{} plans were made", stats.plan_misses);
+        // Nobody is told of what was known.
+        session.synchronize(&never).unwrap();
+        session
+            .send(window(&["%90 = fill() dtype=f32 shape=[2] $ 4.0", "%91 = write(%1, %90)"], &[1], &[]), &never)
+            .unwrap();
+        assert_eq!(read(&session, 91), [4.0, 4.0]);
     });
 }

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::mpsc::channel;
 
-use gt_engine::{Late, Reference};
+use gt_engine_check::{Late, Reference};
 use gt_engine_cpu::{Config, CpuEngine};
 use gt_ir::{DType, SiteId, TensorId, TensorType};
 use gt_worker::{SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};

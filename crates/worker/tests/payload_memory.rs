@@ -4,9 +4,10 @@ mod support;
 
 use std::sync::Arc;
 
-use gt_engine::{Engine, HostMemory, Memory, Reference, ReferenceBuffer, Run, Ticket};
-use gt_ir::{Failure, HostAllocator, HostBlock, HostBuffer, TensorId};
-use gt_plan::Plan;
+use gt_engine::{Engine, HostMemory, Memory, Quota, Run, Ticket, Transfer};
+use gt_engine_check::{Reference, ReferenceBuffer};
+use gt_ir::{Bytes, Failure, HostAllocator, HostBlock, HostBuffer, TensorId, TensorType};
+use gt_plan::{EngineLimits, Plan};
 use gt_worker::{SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use support::*;
@@ -60,6 +61,15 @@ impl HostMemory for OfBooks {
     }
 }
 
+impl<B> Transfer<B> for OfBooks {
+    fn upload(&self, _: TensorType, _: &Bytes, _: Option<&Arc<Quota>>) -> Option<B> {
+        None
+    }
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+}
+
 impl Engine for Lending {
     type Buffer = ReferenceBuffer;
     type Program = <Reference as Engine>::Program;
@@ -67,7 +77,10 @@ impl Engine for Lending {
     fn name(&self) -> &'static str {
         "lending"
     }
-    fn prepare(&mut self, plan: Arc<Plan>) -> Self::Program {
+    fn limits(&self) -> EngineLimits {
+        self.inner.limits()
+    }
+    fn prepare(&mut self, plan: &Arc<Plan>) -> Result<Self::Program, Failure> {
         self.inner.prepare(plan)
     }
     fn submit(&mut self, program: &Arc<Self::Program>, run: Run<ReferenceBuffer>) -> Box<dyn Ticket> {
@@ -81,7 +94,7 @@ impl Engine for Lending {
     fn trim(&mut self) {
         self.inner.trim();
     }
-    fn host_memory(&self) -> Arc<dyn HostMemory> {
+    fn transfer(&self) -> Arc<dyn Transfer<Self::Buffer>> {
         Arc::new(OfBooks(self.books.clone()))
     }
 }

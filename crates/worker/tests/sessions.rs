@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use gt_engine::{Engine, Late, Reference};
+use gt_engine::Engine;
+use gt_engine_check::{Late, Reference};
 use gt_ir::{FailureKind, SiteId, TensorId, Window};
 use gt_worker::{CompilePolicy, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
@@ -139,7 +140,11 @@ fn closing_in_the_middle_of_a_plan_leaves_others_alone() {
         });
         let (said, heard) = channel();
         let sent = closing.sent();
-        closing.read_then(TensorId(2), sent, Box::new(move |result| said.send(result).unwrap()));
+        closing.read_then(
+            TensorId(2),
+            sent,
+            Box::new(move |result| said.send(result.map(|copied| copied.tensor)).unwrap()),
+        );
         closing.close();
         // The plan is still running.
         assert_eq!(reader.join().unwrap(), Err(ReadError::Stopped));

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use gt_engine::{Late, Reference};
+use gt_engine_check::{Late, Reference};
 use gt_ir::{Bytes, DType, Failure, FailureKind, SiteId, TensorId, TensorType, Window};
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
@@ -149,8 +149,8 @@ fn reads_that_do_not_wait_are_answered_once_each() {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let ask = |id: u64, sent: u64| {
             let answers = answers.clone();
-            let then = move |result: Result<gt_ir::HostTensor, ReadError>| {
-                answers.lock().push((id, result.map(|t| floats(&t)[0]).map_err(|_| "failed")));
+            let then = move |result: Result<gt_worker::Copied, ReadError>| {
+                answers.lock().push((id, result.map(|t| floats(&t.tensor)[0]).map_err(|_| "failed")));
             };
             session.read_then(TensorId(id), sent, Box::new(then));
         };
@@ -189,7 +189,7 @@ fn small_values_are_answered_in_the_order_they_are_made() {
             session.read_then(
                 TensorId(id),
                 id,
-                Box::new(move |result| said.send((id, floats(&result.unwrap()))).unwrap()),
+                Box::new(move |result| said.send((id, floats(&result.unwrap().tensor))).unwrap()),
             );
         }
         for id in 1..=100 {
@@ -208,9 +208,9 @@ fn large_values_are_copied_beside_the_device() {
         let (said, heard) = channel();
         for (id, len) in [(1, 1024), (2, 1025)] {
             let said = said.clone();
-            let then = move |result: Result<gt_ir::HostTensor, ReadError>| {
+            let then = move |result: Result<gt_worker::Copied, ReadError>| {
                 let thread = std::thread::current().name().unwrap_or_default().to_string();
-                said.send((result.unwrap().bytes.len(), thread)).unwrap();
+                said.send((result.unwrap().tensor.bytes.len(), thread)).unwrap();
             };
             session.read_then(TensorId(id), id, Box::new(then));
             let line = format!("%{id} = fill() dtype=f32 shape=[{len}] $ 1.0");

@@ -3,11 +3,11 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
-use gt_engine::{Late, Reference};
-use gt_ir::{FailureKind, SiteId, TensorId};
+use gt_engine_check::{Late, Reference};
+use gt_ir::{Failure, FailureKind, SiteId, TensorId};
 use gt_worker::{CompilePolicy, ReadError, SessionConfig, WorkerConfig, WorkerHandle};
 use support::*;
 
@@ -219,7 +219,9 @@ fn a_refused_window_poisons_its_values_and_keeps_cells() {
         };
         assert_eq!((first.kind, first.site), (FailureKind::Internal, SiteId(8)));
         assert!(first.message.contains("%9, which does not exist"), "{first}");
-        assert_eq!(failure(worker.read(TensorId(12), &never)), first);
+        let kept = first.skipped.as_ref().map(|write| write.kept.len());
+        assert_eq!(kept, Some(1), "the failure names the cell that kept its value");
+        assert_eq!(failure(worker.read(TensorId(12), &never)), Failure { skipped: None, ..(*first).clone() }.into());
         assert_eq!(read(&worker, 11), [7.0]);
     });
 }
@@ -314,13 +316,37 @@ fn a_value_counted_as_held_when_its_reader_had_closed_the_session() {
         let (done, answered) = std::sync::mpsc::channel();
         let closer = session.clone();
         // Large values are copied by a thread of their own, which calls this.
-        let then = move |value: Result<gt_ir::HostTensor, ReadError>| {
-            assert_eq!(value.unwrap().bytes.len(), 20_000);
+        let then = move |value: Result<gt_worker::Copied, ReadError>| {
+            assert_eq!(value.unwrap().tensor.bytes.len(), 20_000);
             closer.close();
             wait_until(|| closer.worker().stats().sessions == 0);
             done.send(closer.worker().memory().live_bytes).unwrap();
         };
         session.read_then(TensorId(1), session.sent(), Box::new(then));
         assert_eq!(answered.recv().unwrap(), 0);
+    });
+}
+
+#[test]
+fn each_value_was_shown_to_all_who_waited_for_others() {
+    within(Duration::from_secs(60), || {
+        let worker = session(Reference::new, SessionConfig::default());
+        let count = 40_000u64;
+        let answered = Arc::new(AtomicUsize::new(0));
+        for id in 0..count {
+            let answered = answered.clone();
+            let then = move |found: Result<_, _>| _ = answered.fetch_add(usize::from(found.is_err()), SeqCst);
+            worker.read_then(TensorId(10_000_000 + id), count, Box::new(then));
+        }
+        let begun = Instant::now();
+        for first in (0..count).step_by(1000) {
+            let lines: Vec<String> =
+                (0..1000).map(|k| format!("%{} = fill() dtype=f32 shape=[0] $ 1.0", 1 + first + k)).collect();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            worker.send(window(&lines, &[], &[]), &never).unwrap();
+        }
+        worker.synchronize(&never).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert_eq!(answered.load(SeqCst), 0);
     });
 }

@@ -33,18 +33,24 @@ def method(made: _F) -> _F:
     return function(method_only(made))
 
 
-def of_two_tensors(made: _F) -> _F:
-    """A function that refuses numbers in place of its two tensors."""
+def of_tensors(*names: str) -> Callable[[_F], _F]:
+    """Makes a function refuse what is not a tensor as its first arguments, which have these names."""
 
-    @wraps(made)
-    def checked(input: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
-        for position, given in (("input", input), ("other", other)):
-            if not isinstance(given, Tensor):
-                kind = type(given).__name__
-                raise TypeError(f"{made.__name__}(): argument '{position}' must be Tensor, not {kind}")
-        return made(input, other, *args, **kwargs)
+    def decorate(made: _F) -> _F:
+        @wraps(made)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            for name, given in (*zip(names, args), *((n, kwargs[n]) for n in names[len(args) :] if n in kwargs)):
+                if not isinstance(given, Tensor):
+                    kind = type(given).__name__
+                    raise TypeError(f"{made.__name__}(): argument '{name}' must be Tensor, not {kind}")
+            return made(*args, **kwargs)
 
-    return checked  # type: ignore[return-value]
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+of_two_tensors = of_tensors("input", "other")
 
 
 def in_place(name: str) -> None:
@@ -52,7 +58,7 @@ def in_place(name: str) -> None:
     compute = getattr(Tensor, name)
 
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._write(compute(self, *args, **kwargs))
+        return self._write(compute(self._before_write(), *args, **kwargs))
 
     write.__name__ = name + "_"
     write.__qualname__ = f"Tensor.{name}_"

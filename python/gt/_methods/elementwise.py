@@ -11,7 +11,8 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
-from gt._methods._registry import in_place, method, of_two_tensors
+from gt._methods._registry import in_place, method, method_only, of_tensors, of_two_tensors
+from gt._methods.joining import broadcast_shapes
 from gt.autograd.function import Function
 
 
@@ -50,6 +51,7 @@ def as_float(input: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Whether both elements are not zero.
 
@@ -60,6 +62,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
     """Whether one of the elements, or both, are not zero.
 
@@ -70,6 +73,7 @@ def logical_or(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_two_tensors
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     """Whether exactly one of the elements is not zero.
 
@@ -138,6 +142,7 @@ def signbit(input: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input")
 def copysign(input: Tensor, other: Any) -> Tensor:
     """The magnitude of `input` with the sign of `other`.
 
@@ -150,10 +155,18 @@ def copysign(input: Tensor, other: Any) -> Tensor:
     negative: Any = signbit(other) if isinstance(other, Tensor) else math.copysign(1.0, other) < 0
     if isinstance(negative, bool):
         return -input.abs() if negative else input.abs()
-    return _core.where(negative, -input.abs(), input.abs())
+    made: Tensor = _core.where(negative, -input.abs(), input.abs())
+    # The sign has a slope of zero wherever it has one.
+    if not made.requires_grad:
+        return _core.with_zero_gradient(made, "Copysign", [other])
+    if not other.requires_grad:
+        return made
+    zero = _core.with_zero_gradient(_core.zeros((), dtype=made.dtype), "Copysign", [other])
+    return _core.where(_core.ones((), dtype=_core.bool), made, zero)
 
 
 @method
+@of_tensors("input", "values")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below zero, 1 above, `values` at zero.
 
@@ -162,7 +175,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """
     if input.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return _core.where(input == 0, values, (input > 0).to(input.dtype))
+    return _core.with_zero_gradient(_core.where(input == 0, values, (input > 0).to(input.dtype)), "Heaviside", [input])
 
 
 @method
@@ -208,9 +221,12 @@ def sinc(input: Tensor) -> Tensor:
     # A rounded π would leave its mark on the zeros of the sine.
     wide = input.float() if input.dtype.itemsize < 4 else input
     angle = wide * math.pi
-    zero = angle == 0
-    angle = _core.where(zero, 1.0, angle)
-    return _core.where(zero, 1.0, angle.sin() / angle).to(input.dtype)
+    # Near zero the slope of the quotient is the difference of two large numbers; there is a series.
+    near = angle.abs() < 0.05
+    square = _core.where(near, angle, 0.0).square()
+    series = 1 - square * (1 / 6 - square * (1 / 120 - square / 5040))
+    angle = _core.where(near, 1.0, angle)
+    return _core.where(near, series, angle.sin() / angle).to(input.dtype)
 
 
 @method
@@ -236,31 +252,78 @@ def sgn(input: Tensor) -> Tensor:
 
 
 @method
-def float_power(input: Tensor, exponent: Any) -> Tensor:
-    """The power, computed in float64.
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """The power, computed in float64. A number may be first.
 
     >>> gt.float_power(gt.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=gt.float64)
     """
     if isinstance(exponent, Tensor):
         exponent = exponent.double()
-    return input.double().pow(exponent)
+    base: Any = input.double() if isinstance(input, Tensor) else float(input)
+    return base**exponent  # type: ignore[no-any-return]
 
 
-@method
-def xlogy(input: Tensor, other: Any) -> Tensor:
-    """input · log(other), zero where `input` is.
+@method_only
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """As `float_power`, and writes the result to the tensor itself, which must be of float64.
 
-    >>> gt.xlogy(gt.tensor([0.0, 2.0]), gt.tensor([0.0, 1.0]))
-    tensor([0., 0.])
+    >>> gt.tensor([3.0], dtype=gt.float64).float_power_(2)
+    tensor([9.], dtype=gt.float64)
     """
-    other = as_operand(other, input)
+    if self.dtype != _core.float64:
+        raise RuntimeError(f"float_power_() computes in float64, which does not fit a tensor of {self.dtype}")
+    return self._write(float_power(self._before_write(), exponent))
+
+
+class ProductWithLog(Function):
+    """input · log(other + shift), zero where `input` is; of two tensors of one shape."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, other: Tensor, shift: int) -> Tensor:
+        ctx.save_for_backward(input, other)
+        ctx.shift = shift
+        log = other.log1p() if shift else other.log()
+        return _core.where((input == 0) & ~other.isnan(), 0.0, input * log)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        input, other = ctx.saved_tensors
+        (grad,) = grad_outputs
+        of_input = of_other = None
+        if ctx.needs_input_grad[0]:
+            log = other.log1p() if ctx.shift else other.log()
+            of_input = grad * _core.where((input == 0) & (other <= -ctx.shift), 0.0, log)
+        if ctx.needs_input_grad[1]:
+            # Adding nothing would take the sign off a zero.
+            of_other = grad * input / (other + ctx.shift if ctx.shift else other)
+        return of_input, of_other, None
+
+
+def product_with_log(input: Any, other: Any, shift: int) -> Tensor:
+    """What `xlogy` and `xlog1py` are; one of the two may be a number."""
+    if isinstance(input, Tensor):
+        other = as_operand(other, input)
+    elif not isinstance(other, Tensor):
+        raise TypeError(f"one of the factors must be Tensor, got {type(input).__name__} and {type(other).__name__}")
+    else:
+        input = as_operand(input, other)
     dtype = _core.result_type(input, other)
     # Straight to floats: a 0-d operand may not fit the integers they have together.
     dtype = dtype if dtype.is_floating_point else _core.get_default_dtype()
     input, other = input.to(dtype), other.to(dtype)
-    senseless = (input == 0) & ((other <= 0) | other.isinf())
-    return input * _core.where(senseless, 1.0, other).log()
+    shape = broadcast_shapes(input.shape, other.shape)
+    return ProductWithLog.apply(input.expand(shape), other.expand(shape), shift)  # type: ignore[no-any-return]
+
+
+@method
+def xlogy(input: Any, other: Any) -> Tensor:
+    """input · log(other), zero where `input` is. A number may be first.
+
+    >>> gt.xlogy(gt.tensor([0.0, 2.0]), gt.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
+    return product_with_log(input, other, 0)
 
 
 @method
@@ -271,7 +334,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.fmax(gt.tensor([1.0, gt.nan]), gt.tensor([2.0, 3.0]))
     tensor([2., 3.])
     """
-    return _core.where(other.isnan() | (input >= other), input, other)
+    return _number_of(input, other, input.maximum(other))
 
 
 @method
@@ -282,7 +345,14 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     >>> gt.fmin(gt.tensor([1.0, gt.nan]), gt.tensor([2.0, 3.0]))
     tensor([1., 3.])
     """
-    return _core.where(other.isnan() | (input <= other), input, other)
+    return _number_of(input, other, input.minimum(other))
+
+
+def _number_of(input: Tensor, other: Tensor, extreme: Tensor) -> Tensor:
+    """The extreme of two, or the one that is not NaN."""
+    if not extreme.dtype.is_floating_point:
+        return extreme
+    return _core.where(other.isnan(), input, _core.where(input.isnan(), other, extreme))
 
 
 @method
@@ -309,6 +379,9 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     if eps is not None:
         below, above = input < eps, input > 1 - eps
         input = _core.where(below, eps, _core.where(above, 1 - eps, input))
+    # There is no slope where there is no value: without this each of the logarithms would have one outside [0, 1].
+    outside = (input < 0) | (input > 1)
+    input = input * _core.where(outside, math.nan, _core.ones_like(input))
     return input.log() - (-input).log1p()
 
 
@@ -420,6 +493,7 @@ def erfinv(input: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """Elements below `min` raised to it.
 
@@ -430,6 +504,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 
 
 @method
+@of_tensors("input")
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """Elements above `max` lowered to it.
 
@@ -450,6 +525,6 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 
 for _name in ("logical_and", "logical_or", "logical_xor", "hypot", "copysign", "heaviside", "frac", "deg2rad", "rad2deg",
-              "sinc", "sgn", "float_power", "xlogy", "ldexp", "logit", "gcd", "lcm", "erfinv", "clamp_min", "clamp_max",
+              "sinc", "sgn", "xlogy", "ldexp", "logit", "gcd", "lcm", "erfinv", "clamp_min", "clamp_max",
               "clip", "lerp", "addcmul", "addcdiv", "nan_to_num", "subtract", "divide"):  # fmt: skip
     in_place(_name)

@@ -1,21 +1,35 @@
-"""The gamma function's logarithm and its derivative."""
+"""The gamma function's logarithm and its derivatives.
+
+GAMMA-1: each is the slope of the one before, and says so itself: differentiating an approximation would give nothing of use
+at the poles.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from gt import _core
 from gt._core import Tensor
 from gt._methods._registry import in_place, method
 from gt._methods.elementwise import as_float
+from gt.autograd.function import Function
 
 # Lanczos' approximation for g = 7, with nine terms.
 _LANCZOS = (0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
             12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7)  # fmt: skip
 # Coefficients of x^-2, x^-4, … in digamma's expansion for large x.
 _DIGAMMA = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)
-# From here on the expansion is exact to the last bit.
+# Coefficients of x^-3, x^-5, … in trigamma's.
+_TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+# From here on the expansions are exact to the last bit.
 _LARGE = 6
+
+
+def _angle(x: Tensor) -> Tensor:
+    """πx without its half turns, which cost digits."""
+    made: Tensor = (x - x.round()) * math.pi
+    return made
 
 
 def _lgamma_above(x: Tensor) -> Tensor:
@@ -29,6 +43,74 @@ def _lgamma_above(x: Tensor) -> Tensor:
     return made
 
 
+def _lgamma(x: Tensor) -> Tensor:
+    low = x < 0.5
+    above = _lgamma_above(_core.where(low, 1 - x, x).clamp(max=1e300))
+    # Γ(x) Γ(1 - x) = π / sin(πx), also at the poles.
+    made = _core.where(low, math.log(math.pi) - _angle(x).sin().abs().log() - above, above)
+    # Exact where the value is zero: rounding would be all that is seen.
+    made = _core.where((x == 1) | (x == 2), 0.0, made)
+    return _core.where(x.isinf(), math.inf, made)
+
+
+def _digamma(x: Tensor) -> Tensor:
+    low = x < 0.5
+    y = _core.where(low, 1 - x, x)
+    made = _core.zeros_like(y)
+    for _ in range(_LARGE):
+        small = y < _LARGE
+        made = made - _core.where(small, 1 / y, 0.0)
+        y = _core.where(small, y + 1, y)
+    inverse = (1 / y).square()
+    tail = inverse * 0
+    for c in reversed(_DIGAMMA):
+        tail = (tail + c) * inverse
+    made = made + y.log() - 0.5 / y + tail
+    made = _core.where(low, made - math.pi / _angle(x).tan(), made)
+    made = _core.where((x < 0) & (x == x.floor()), math.nan, made)
+    return _core.where(x == 0, -x.reciprocal(), made)
+
+
+def _trigamma(x: Tensor) -> Tensor:
+    low = x < 0.5
+    y = _core.where(low, 1 - x, x)
+    made = _core.zeros_like(y)
+    for _ in range(_LARGE):
+        small = y < _LARGE
+        made = made + _core.where(small, (1 / y).square(), 0.0)
+        y = _core.where(small, y + 1, y)
+    inverse = 1 / y
+    tail = inverse * 0
+    for c in reversed(_TRIGAMMA):
+        tail = (tail + c) * inverse.square()
+    made = made + inverse * (1 + inverse / 2 + tail)
+    return _core.where(low, (math.pi / _angle(x).sin()).square() - made, made)
+
+
+class _LogGamma(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return _lgamma(x.double()).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad_outputs[0] * digamma(x)
+
+
+class _Digamma(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return _digamma(x.double()).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad_outputs[0] * _trigamma(x.double()).to(x.dtype)
+
+
 @method
 def lgamma(input: Tensor) -> Tensor:
     """The logarithm of the magnitude of the gamma function.
@@ -36,18 +118,7 @@ def lgamma(input: Tensor) -> Tensor:
     >>> gt.lgamma(gt.tensor([1.0, 4.0]))
     tensor([0.0000, 1.7918])
     """
-    dtype = as_float(input).dtype
-    x = input.double()
-    low = x < 0.5
-    pole = (x <= 0) & (x == x.floor())
-    above = _lgamma_above(_core.where(low, 1 - x, x).clamp(max=1e300))
-    # Γ(x) Γ(1 - x) = π / sin(πx); whole turns are taken off first, for they cost digits.
-    angle = _core.where(low & ~pole, x - x.detach().floor(), 0.5) * math.pi
-    made = _core.where(low, math.log(math.pi) - angle.sin().log() - above, above)
-    # Exact where the value is zero: rounding would be all that is seen.
-    made = made - _core.where((x == 1) | (x == 2), made.detach(), 0.0)
-    made = _core.where(pole | x.isinf(), math.inf, made)
-    return _core.where(x.isnan(), math.nan, made).to(dtype)
+    return _LogGamma.apply(as_float(input))  # type: ignore[no-any-return]
 
 
 @method
@@ -57,25 +128,7 @@ def digamma(input: Tensor) -> Tensor:
     >>> gt.digamma(gt.tensor([1.0]))
     tensor([-0.5772])
     """
-    dtype = as_float(input).dtype
-    x = input.double()
-    low = x < 0.5
-    pole = (x <= 0) & (x == x.floor())
-    y = _core.where(low, 1 - x, x)
-    shift = _core.zeros_like(y)
-    for _ in range(_LARGE):
-        small = y < _LARGE
-        shift = shift - _core.where(small, 1 / _core.where(small, y, 1.0), 0.0)
-        y = _core.where(small, y + 1, y)
-    inverse = (1 / y).square()
-    tail = inverse * 0
-    for c in reversed(_DIGAMMA):
-        tail = (tail + c) * inverse
-    made = shift + y.log() - 0.5 / y + tail
-    angle = _core.where(low & ~pole, x - x.detach().floor(), 0.25) * math.pi
-    made = _core.where(low, made - math.pi / angle.tan(), made)
-    made = _core.where(pole, math.nan, made)
-    return _core.where(x == 0, -math.inf * x.reciprocal().sign(), made).to(dtype)
+    return _Digamma.apply(as_float(input))  # type: ignore[no-any-return]
 
 
 for _name in ("lgamma", "digamma"):

@@ -7,8 +7,9 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt._methods._dimension import check_dim
-from gt._methods._registry import in_place, method, method_only
+from gt._methods._registry import in_place, method, method_only, of_tensors
 from gt._methods.elementwise import truth
+from gt._methods.reduction import Shared
 
 
 def _at(dim: int, index: Any, rank: int) -> tuple[Any, ...]:
@@ -16,6 +17,7 @@ def _at(dim: int, index: Any, rank: int) -> tuple[Any, ...]:
 
 
 @method
+@of_tensors("input", "index")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements by their place in the flattened tensor.
 
@@ -28,6 +30,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 @method_only
+@of_tensors("self", "index", "source")
 def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy in which the elements at flat places are replaced, or added to.
 
@@ -40,6 +43,7 @@ def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -
 
 
 @method
+@of_tensors("input", "mask", "source")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy whose elements under the mask are replaced by those of `source`, in order.
 
@@ -56,7 +60,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     input = input.expand(shape.shape)
     order = shape.reshape(-1).long().cumsum(0) - 1
     taken = source.reshape(-1)[order.clamp(0, source.numel() - 1)] if source.numel() else input.reshape(-1)
-    return _core.where(shape, taken.reshape(shape.shape), input)
+    made = _core.where(shape, taken.reshape(shape.shape), input)
+    if source.numel() >= shape.numel():
+        return made
+    return _core.checked(made, shape.sum() > source.numel(), "rows")
 
 
 @method
@@ -115,6 +122,7 @@ def slice_scatter(
 
 
 @method
+@of_tensors("input", "src")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy with a diagonal replaced.
 
@@ -164,15 +172,11 @@ def _reduced_candidates(kept: Tensor, index: Tensor, src: Tensor, reduce: str, i
             valid = _core.cat([_core.ones_like(filler, dtype=_core.bool), sent], -2)
         else:
             valid = sent
-        extreme = candidates.detach().amax(-2) if reduce == "amax" else candidates.detach().amin(-2)
+        plain = candidates.detach()
+        extreme = plain.amax(-2) if reduce == "amax" else plain.amin(-2)
         # Elements that are as large share the gradient.
-        hits = ((candidates.detach() == extreme.unsqueeze(-2)) & valid).to(kept.dtype)
-        share = hits / hits.sum(-2, keepdim=True).clamp(min=1) if kept.dtype.is_floating_point else None
-        if share is None:
-            made = extreme
-        else:
-            finite = _core.where(hits != 0, candidates, 0)
-            made = extreme + ((finite - finite.detach()) * share).sum(-2)
+        same = (plain == extreme.unsqueeze(-2)) | (plain != plain)
+        made = Shared.apply(candidates, extreme, same & valid, -2)
     return made if include_self else _core.where(sent.any(-2), made, kept)
 
 
@@ -188,6 +192,11 @@ def scatter_reduce(
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     check_dim(dim, input.dim())
+    if input.dtype == _core.bool:
+        if reduce == "mean":
+            raise NotImplementedError("scatter_reduce(): the mean of bools is not defined: convert them, x.float()")
+        # A sum of bools is whether one of them holds, a product whether all do.
+        reduce = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
     if index.dtype not in (_core.int64, _core.int32):
         raise RuntimeError(f"scatter(): Expected dtype int32/int64 for index, got {index.dtype}")
     if index.numel() == 0:

@@ -11,6 +11,9 @@ from gt._core import Tensor
 from gt._methods._registry import function, method
 from gt._size import Size
 
+# Parts beyond the end of a dimension are empty: no more of them than `chunk` makes of an empty dimension.
+MOST_EMPTY_PARTS = 1 << 20
+
 
 def _listed(tensors: tuple[Any, ...]) -> tuple[list[Tensor], bool]:
     """The tensors given one by one or as one sequence, and whether it was a single one."""
@@ -199,9 +202,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"combinations expects a vector, got shape {tuple(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input.shape[0]), r))
-    if r == 0 or not rows:
-        return input.new_empty(0, r) if r else input.new_empty(0)
-    return input[_core.tensor(rows, dtype=_core.int64)]
+    if r == 0:
+        return input.new_empty(0)
+    return input[_core.tensor(rows, dtype=_core.int64).reshape(-1, r)]
 
 
 @function
@@ -253,6 +256,11 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         sections = indices_or_sections
         if sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+        if sections > size + MOST_EMPTY_PARTS:
+            raise RuntimeError(
+                f"tensor_split: a dimension of size {size} can be split into at most {size + MOST_EMPTY_PARTS} "
+                f"parts, got {sections}"
+            )
         cuts = [i * (size // sections) + min(i, size % sections) for i in range(sections + 1)]
         bounds = list(itertools.pairwise(cuts))
     else:
@@ -264,11 +272,11 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 def _splits(name: str, input: Tensor, parts: Any, rank: int, dim: int) -> None:
     if input.dim() < rank:
         raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {input.dim()} dimensions!"
+            f"{name} requires a tensor with at least {rank} dimension, but got a tensor with {input.dim()} dimensions!"
         )
     if isinstance(parts, int) and (parts <= 0 or input.shape[dim] % parts):
         raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{name} attempted to split along dimension {dim}, but the size of the dimension "
             f"{input.shape[dim]} is not divisible by the split_size {parts}!"
         )
 

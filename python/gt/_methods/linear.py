@@ -10,7 +10,7 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt._methods._dimension import check_dim
-from gt._methods._registry import function, in_place, method
+from gt._methods._registry import function, in_place, method, of_tensors
 
 
 def _needs(condition: bool, message: str, *tensors: Tensor) -> None:
@@ -18,19 +18,20 @@ def _needs(condition: bool, message: str, *tensors: Tensor) -> None:
         raise RuntimeError(f"{message}, got shapes {' and '.join(str(tuple(t.shape)) for t in tensors)}")
 
 
-def _blend(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """beta · input + alpha · product; with beta 0, `input` counts for nothing, not even its NaN."""
+def _blend(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta · input + alpha · product; with beta 0, `input` counts for nothing, not even its NaN, and its gradient is zero."""
     if not product.dtype.is_floating_point:
         # As in PyTorch factors are numbers of the dtype.
         alpha, beta = int(alpha), int(beta)
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        return product
+        return _core.with_zero_gradient(product, name, [input])
     return (input if beta == 1 else input * beta) + product  # type: ignore[no-any-return]
 
 
 @method
+@of_tensors("input", "vec")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector.
 
@@ -42,6 +43,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input", "other")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The dot product of two vectors.
 
@@ -52,6 +54,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input", "other")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The products of vectors in the last dimensions.
 
@@ -65,6 +68,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input", "vec2")
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """As `outer`.
 
@@ -76,43 +80,54 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input", "mat", "vec")
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta · input + alpha · (mat @ vec).
 
     >>> gt.addmv(gt.tensor([1.0]), gt.tensor([[1.0, 2.0]]), gt.tensor([3.0, 4.0]))
     tensor([12.])
     """
-    return _blend(input, mv(mat, vec), beta, alpha)
+    return _blend("Addmv", input, mv(mat, vec), beta, alpha)
 
 
 @method
+@of_tensors("input", "vec1", "vec2")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta · input + alpha · outer(vec1, vec2).
 
     >>> gt.addr(gt.zeros(1, 2), gt.tensor([2.0]), gt.tensor([3.0, 4.0]))
     tensor([[6., 8.]])
     """
-    return _blend(input, vec1.outer(vec2), beta, alpha)
+    product = vec1.outer(vec2)
+    dtype = _core.result_type(input, product)
+    if dtype == _core.bool:
+        # Sums of products of truths; a factor says whether its term is there at all.
+        made = product & bool(alpha)
+        return made | input if beta else made
+    # Factors are numbers of the dtype of the result.
+    return _blend("Addr", input, product.to(dtype), beta, alpha)
 
 
 @method
+@of_tensors("input", "batch1", "batch2")
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta · input + alpha · bmm(batch1, batch2).
 
     >>> gt.baddbmm(gt.ones(1, 1, 1), gt.ones(1, 1, 2), gt.ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    return _blend(input, batch1.bmm(batch2), beta, alpha)
+    return _blend("Baddbmm", input, batch1.bmm(batch2), beta, alpha)
 
 
 @method
+@of_tensors("input", "batch1", "batch2")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta · input + alpha · the sum of bmm(batch1, batch2) over the batch.
 
     >>> gt.addbmm(gt.zeros(1, 1), gt.ones(3, 1, 2), gt.ones(3, 2, 1))
     tensor([[6.]])
     """
-    return _blend(input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
+    return _blend("Addbmm", input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 
 @function
@@ -172,6 +187,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 @method
+@of_tensors("input", "other")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product.
 
@@ -187,6 +203,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("input", "other")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors along `dim`, by default the first of size 3.
 
@@ -281,7 +298,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         if n:
             square = square.matmul(square)
     if made is None:
-        return _core.eye(input.shape[-1], dtype=input.dtype).expand(input.shape).clone()
+        one = _core.eye(input.shape[-1], dtype=input.dtype).expand(input.shape).clone()
+        return _core.with_zero_gradient(one, "MatrixPower", [input])
     return made.clone() if made is input else made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gt import _core
@@ -46,7 +47,8 @@ def searchsorted(
         middle = (low + high) // 2
         place = middle.clamp(max=size - 1)
         seen = sorted_sequence[place] if sorted_sequence.dim() == 1 else sorted_sequence.gather(-1, place)
-        behind = (seen <= values if right else seen < values) & (low < high)
+        # A NaN is behind all numbers: it is not larger than another, nor another than it.
+        behind = ~(seen > values if right else seen >= values) & (low < high)
         low, high = _core.where(behind, middle + 1, low), _core.where(behind, high, middle)
     return low.int() if out_int32 else low
 
@@ -61,6 +63,11 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
+def _needs_dimension(input: Tensor, dim: int | None) -> None:
+    if dim is not None and input.dim() == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 @method
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
@@ -70,6 +77,7 @@ def unique_consecutive(
     >>> gt.unique_consecutive(gt.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    _needs_dimension(input, dim)
     source = input.reshape(-1) if dim is None else input.movedim(dim, 0)
     count = source.shape[0]
     rows = source.reshape(count, -1) if count else source
@@ -116,10 +124,15 @@ def unique(
     >>> gt.unique(gt.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    _needs_dimension(input, dim)
     if dim is None or input.dim() <= 1:
         return _distinct_elements(input, sorted, return_inverse, return_counts)
     rows = input.movedim(dim, 0)
-    flat = rows.reshape(rows.shape[0], -1)
+    if rows.shape[0] and not input.numel():
+        raise RuntimeError(
+            f"There are 0 sized dimensions beside dimension {dim} in shape {tuple(input.shape)}, so unique cannot be applied"
+        )
+    flat = rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
     # Sorting by the last column first, and stably, leaves the rows in the order of their first difference.
     order = _core.arange(flat.shape[0])
     for column in reversed(range(flat.shape[1])):

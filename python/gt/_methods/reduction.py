@@ -14,8 +14,9 @@ from gt import _core, return_types
 from gt._core import Tensor
 from gt._limits import iinfo
 from gt._methods._dimension import is_single
-from gt._methods._registry import in_place, method
+from gt._methods._registry import in_place, method, of_tensors
 from gt._methods.elementwise import as_float, as_operand, truth
+from gt.autograd.function import Function
 
 Dims = int | Sequence[int] | None
 
@@ -137,6 +138,23 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ret
     return return_types.kthvalue(*_picked(input, index, dim, keepdim))
 
 
+class Shared(Function):
+    """What was found along a dimension, of the elements it was found among; those that are marked share its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, among: Tensor, found: Tensor, same: Tensor, dim: int) -> Tensor:
+        ctx.save_for_backward(same)
+        ctx.dim = dim
+        return found.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        (same,) = ctx.saved_tensors
+        (grad,) = grad_outputs
+        share = grad / same.sum(ctx.dim).clamp(min=1)
+        return _core.where(same, share.unsqueeze(ctx.dim), 0.0), None, None, None
+
+
 def _median_index(input: Tensor, dim: int, skip_nan: bool) -> Tensor:
     size = input.shape[dim]
     order = _sorted_index(input, dim)
@@ -156,14 +174,17 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, skip_nan: bool) -> tu
         flat = input.reshape(-1)
         if flat.shape[0] == 0:
             floating = input.dtype.is_floating_point
-            empty = _core.full((), math.nan if floating else iinfo(input.dtype).min, dtype=input.dtype)
+            if input.dtype == _core.bool:
+                value: Any = True
+            else:
+                value = math.nan if floating else iinfo(input.dtype).min
+            empty = _core.with_zero_gradient(_core.full((), value, dtype=input.dtype), "Median", [input])
             return empty, empty
         value, index = _picked(flat.detach(), _median_index(flat, 0, skip_nan), 0, False)
-        # All elements that are the median share its gradient.
-        same = (flat.detach() == value).to(value.dtype) if flat.requires_grad else None
-        return value if same is None else value + (
-            (flat - flat.detach()) * (same / same.sum().clamp(min=1))
-        ).sum(), index
+        if not flat.requires_grad:
+            return value, index
+        same = (flat.detach() == value) | (flat.isnan() & value.isnan())
+        return Shared.apply(flat, value, same, 0), index
     if is_single(input, dim):
         return input.clone(), _core.zeros((), dtype=_core.int64)
     return _picked(input, _median_index(input, dim, skip_nan), dim, keepdim)
@@ -217,6 +238,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.va
     first = counts.argmax(-1, keepdim=True)
     end = first + counts.gather(last, first) - 1
     index = order.movedim(dim, -1).gather(last, end).movedim(-1, dim)
+    if input.dtype.is_floating_point:
+        # A NaN equals nothing, so it is the most frequent one only where nothing occurs twice, and PyTorch takes the first.
+        nan = input.detach().narrow(dim, 0, 1).isnan() & (counts.amax(-1, keepdim=True).movedim(-1, dim) <= 1)
+        index = _core.where(nan, 0, index)
     return return_types.mode(*_picked(input, index, dim, keepdim))
 
 
@@ -234,6 +259,9 @@ def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolati
     valid = (~nan).sum(-1, keepdim=True) if skip_nan else _core.tensor(source.shape[-1])
     place = wanted.reshape(-1).to(source.dtype) * (valid - 1).clamp(min=0).to(source.dtype)
     place = place.expand(*source.shape[:-1], place.shape[-1])
+    if not skip_nan:
+        # Where there is a NaN the result is one: the last in order.
+        place = _core.where(nan.any(-1, keepdim=True), source.shape[-1] - 1, place)
     if interpolation == "nearest":
         place = place.round()
     low, high = place.floor(), place.ceil()
@@ -242,13 +270,11 @@ def _quantile(input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolati
     elif interpolation == "higher":
         low = high
     elif interpolation not in ("linear", "midpoint"):
-        raise RuntimeError(f"quantile() does not know the interpolation {interpolation!r}")
+        raise RuntimeError(f"quantile(): unknown interpolation {interpolation!r}")
     below = source.gather(last, order.gather(last, low.long()))
     above = source.gather(last, order.gather(last, high.long()))
     weight: Any = 0.5 if interpolation == "midpoint" else place - low
     made = below if low is high else below.lerp(above, weight)
-    empty = nan.all(-1, keepdim=True) if skip_nan else nan.any(-1, keepdim=True)
-    made = _core.where(empty, math.nan, made)
     made = made.squeeze(-1) if wanted.dim() == 0 else made.movedim(-1, 0)
     if keepdim and rank:
         lead = 0 if wanted.dim() == 0 else 1
@@ -293,7 +319,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if not input.dtype.is_floating_point:
         raise RuntimeError(f"histc is not defined on {input.dtype}")
     if min > max:
-        raise RuntimeError(f"torch.histc: max must be larger than min, got min={min} and max={max}")
+        raise RuntimeError(f"histc: max must be larger than min, got min={min} and max={max}")
     flat = input.detach().reshape(-1)
     low: Any = min
     high: Any = max
@@ -328,10 +354,22 @@ def cov(
         raise RuntimeError(f"cov(): expected fweights to have integral dtype but got fweights with {fweights.dtype}")
     if aweights is not None and not aweights.dtype.is_floating_point:
         raise RuntimeError(f"cov(): expected aweights to have floating point dtype but got {aweights.dtype}")
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is None:
+            continue
+        if given.dim() > 1:
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {given.dim()}")
+        if given.numel() != data.shape[1]:
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+                f"{given.numel()} != {data.shape[1]}"
+            )
+        if given.numel() and bool((given.detach() < 0).any()):
+            raise RuntimeError(f"cov(): {name} cannot be negative")
     if fweights is not None:
         weights = fweights.to(data.dtype)
     if aweights is not None:
-        weights = aweights.to(data.dtype) if weights is None else weights * aweights
+        weights = aweights if weights is None else weights * aweights
     if weights is None:
         total: Any = data.shape[1]
         centred = data - data.mean(1, keepdim=True)
@@ -343,7 +381,7 @@ def cov(
     norm = total - correction
     if aweights is not None and weights is not None and correction:
         norm = total - correction * (weights * aweights).sum() / total
-    made: Tensor = (weighted @ centred.mT) / norm
+    made: Tensor = (weighted @ centred.mT.to(weighted.dtype)) / norm
     return made.reshape(()) if data.shape[0] == 1 else made
 
 
@@ -363,6 +401,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 
 @method
+@of_tensors("x1", "x2")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distance of every row of `x1` to every row of `x2`.
 

@@ -147,6 +147,7 @@ def normal(
     *,
     generator: Generator | None = None,
     dtype: Any = None,
+    layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -166,7 +167,7 @@ def normal(
     made: Tensor = _core.randn(tuple(size), dtype=dtype, generator=generator) * std + mean
     if isinstance(std, Tensor):
         made = _core.checked(made, std < 0, "deviation")
-    made = made.detach()
+    made = _core.with_zero_gradient(made.detach(), "Normal", [t for t in (mean, std) if isinstance(t, Tensor)])
     return made.requires_grad_() if requires_grad else made
 
 

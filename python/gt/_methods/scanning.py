@@ -97,7 +97,7 @@ def diff(
     parts = [t for t in (prepend, input, append) if t is not None]
     if len(parts) > 1:
         input = _core.cat(parts, dim)
-    for _ in range(n):
+    for _ in range(min(n, input.shape[dim])):
         rest = max(input.shape[dim] - 1, 0)
         start = min(1, input.shape[dim])
         later, earlier = input.narrow(dim, start, rest), input.narrow(dim, 0, rest)
@@ -106,6 +106,9 @@ def diff(
 
 
 def _panels(y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
+    if y.shape[dim] == 0:
+        # No points, so no panels.
+        return y
     rest = y.shape[dim] - 1
     sums: Tensor = y.narrow(dim, 1, rest) + y.narrow(dim, 0, rest)
     if x is None:

@@ -93,6 +93,9 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     if lead < 0 or any(n not in (1, m) for n, m in zip(shape, self.shape[lead:])):
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(self.shape)}.")
     dims = [*range(lead), *(lead + i for i, n in enumerate(shape) if n != self.shape[lead + i])]
+    if not shape:
+        # As in PyTorch this is a plain sum, which widens integers; other sums keep the dtype's own kind of result.
+        return self.sum()
     return self.sum(dims, keepdim=True).reshape(shape) if dims else self
 
 

@@ -193,7 +193,7 @@ def slogdet(input: Tensor) -> SlogdetResult:
         found = _eliminated(_batched(input.detach()), _batched(input.detach())[:, :, :0])
         sign = (found.pivots.sign().prod(1) * found.sign).to(input.dtype).reshape(input.shape[:-2])
     log = _functions()[2].apply(_batched(input)).reshape(input.shape[:-2])
-    return SlogdetResult(sign, log)
+    return SlogdetResult(_core.with_zero_gradient(sign, "LinalgSlogdet", [input]), log)
 
 
 @method
@@ -286,6 +286,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if len({d % input.dim() for d in dims}) != len(dims):
         raise RuntimeError(f"a dim appears multiple times in the list of dims: {dims}")
+    if isinstance(spacing, Tensor) and spacing.dim() == 0:
+        spacing = spacing.item()
     steps = [spacing] * len(dims) if isinstance(spacing, (int, float)) else list(spacing)
     if len(steps) != len(dims):
         raise RuntimeError(f"gradient: expected one spacing for each of {len(dims)} dimensions, got {len(steps)}")
@@ -299,12 +301,20 @@ def _slope(input: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
     if n < edge_order + 1:
         raise RuntimeError(f"gradient expected each dimension size to be at least {edge_order + 1}")
     x = input.movedim(dim, -1)
-    at = step if isinstance(step, Tensor) else _core.arange(n) * step
-    gap = at[1:] - at[:-1]
+    wide = x.dtype if x.dtype.is_floating_point else _core.get_default_dtype()
+    if isinstance(step, Tensor):
+        gap = step[1:] - step[:-1]
+    else:
+        # A distance is a number: it does not change the dtype.
+        gap = _core.full((n - 1,), step, dtype=wide)
     rise = (x[..., 1:] - x[..., :-1]) / gap
     first, last = rise[..., :1], rise[..., -1:]
     before, after = gap[:-1], gap[1:]
-    inner = (rise[..., :-1] * after + rise[..., 1:] * before) / (before + after)
+    if isinstance(step, Tensor):
+        inner = (rise[..., :-1] * after + rise[..., 1:] * before) / (before + after)
+    else:
+        # At one distance the element in the middle does not count, not even as NaN.
+        inner = (x[..., 2:] - x[..., :-2]) / (before + after)
     if edge_order == 2:
         first = first + (first - rise[..., 1:2]) * gap[0] / (gap[0] + gap[1])
         last = last + (last - rise[..., -2:-1]) * gap[-1] / (gap[-1] + gap[-2])

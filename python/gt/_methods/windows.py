@@ -13,7 +13,7 @@ from gt._methods._registry import function
 def _window(length: int, periodic: bool, terms: tuple[float, ...], dtype: Any) -> Tensor:
     """A sum of cosines over a window; a periodic one is a symmetric one of one more point without its last."""
     if length < 0:
-        raise RuntimeError(f"a window needs a length of 0 or more, got {length}")
+        raise RuntimeError(f"window_length must not be negative, got {length}")
     dtype = _core.get_default_dtype() if dtype is None else dtype
     if length <= 1:
         return _core.ones(length, dtype=dtype)

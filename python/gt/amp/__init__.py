@@ -5,6 +5,7 @@
 (gt.bfloat16, gt.float32)
 """
 
+from gt._missing import names_missing_in
 from gt.amp import mode
 from gt.amp.custom import custom_bwd, custom_fwd
 from gt.amp.grad_scaler import GradScaler
@@ -29,3 +30,5 @@ __all__ = [
     "mode",
     "set_autocast_dtype",
 ]
+
+__getattr__ = names_missing_in("gt.amp")

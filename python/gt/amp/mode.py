@@ -88,7 +88,7 @@ class autocast:
         self.device = _device_type(device_type)
         self.fast_dtype = _default_dtypes[self.device] if dtype is None else _as_dtype(dtype)
         if self.fast_dtype is None:
-            raise TypeError(f"autocast takes a dtype as gt.bfloat16, or its name, not {dtype!r}")
+            raise TypeError(f"autocast needs a dtype such as gt.bfloat16 or 'bfloat16', got {dtype!r}")
         if enabled and self.fast_dtype not in _LOWER:
             warnings.warn(
                 f"In autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. Supported are "

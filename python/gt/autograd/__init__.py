@@ -8,6 +8,7 @@ from typing import Any
 from gt import _core
 from gt._core import Tensor
 from gt._grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gt._missing import names_missing_in
 from gt.autograd.function import Function
 
 __all__ = [
@@ -31,15 +32,25 @@ __all__ = [
 Variable = Tensor
 
 
-class set_detect_anomaly:
-    """Accepted as a call, a context and with `check_nan`: an error always names the line that recorded what failed.
+_NO_ANOMALIES = (
+    "anomaly detection is not in GT yet. Errors name the line that recorded the failed op; with GT_BLOCKING=1 and "
+    "GT_CLIENT_BATCH_SIZE=1 they are raised at that line. To find NaNs, use isnan()"
+)
 
-    >>> with gt.autograd.set_detect_anomaly(True):
+
+class set_detect_anomaly:
+    """Switches anomaly detection off, as it always is. To switch it on is a `NotImplementedError`: GT does not have it yet.
+
+    >>> with gt.autograd.set_detect_anomaly(False):
     ...     pass
     """
 
+    # For docs/pytorch-compatibility.md.
+    _is_refused = True
+
     def __init__(self, mode: bool = True, check_nan: bool = True) -> None:
-        self.mode = mode
+        if mode:
+            raise NotImplementedError(_NO_ANOMALIES)
 
     def __enter__(self) -> None:
         pass
@@ -49,10 +60,11 @@ class set_detect_anomaly:
 
 
 class detect_anomaly(set_detect_anomaly):
-    """As `set_detect_anomaly(True)`.
+    """As `set_detect_anomaly(True)`, which GT does not have yet.
 
-    >>> with gt.autograd.detect_anomaly():
-    ...     pass
+    >>> gt.autograd.detect_anomaly()
+    Traceback (most recent call last):
+    NotImplementedError: anomaly detection is not in GT yet. Errors name the line that recorded the failed op; with GT_BLOCKING=1 and GT_CLIENT_BATCH_SIZE=1 they are raised at that line. To find NaNs, use isnan()
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -137,7 +149,7 @@ def grad(
             [0., 4.]])
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("allow_unused=False contradicts materialize_grads=True")
+        raise ValueError("allow_unused cannot be False when materialize_grads is True")
     roots = _as_list(outputs, "grad")
     targets = _as_list(inputs, "inputs of grad")
     retain = create_graph if retain_graph is None else retain_graph
@@ -165,10 +177,14 @@ def _grad_of_batch(
     if len(given) < len(roots):
         raise RuntimeError("is_grads_batched=True needs grad_outputs for every output")
     if any(batch.dim() == 0 or batch.shape[0] == 0 for batch in given):
-        raise IndexError("is_grads_batched=True needs a first dimension that counts gradients, at least one")
+        raise IndexError(
+            "is_grads_batched=True needs gradients whose first dimension is the number of gradients, at least 1"
+        )
     counts = {batch.shape[0] for batch in given}
     if len(counts) > 1:
-        raise ValueError(f"is_grads_batched=True needs as many gradients for every output, got {sorted(counts)}")
+        raise ValueError(
+            f"is_grads_batched=True needs the same number of gradients for every output, got {sorted(counts)}"
+        )
     (count,) = counts
     passes = []
     for entry in range(count):
@@ -265,3 +281,5 @@ def gradgradcheck(
 
 
 from gt.autograd import functional  # noqa: E402  (it uses what is defined above)
+
+__getattr__ = names_missing_in("gt.autograd")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gt import _core
+from gt._missing import missing
 from gt.cuda.streams import Event, Stream, stream
 from gt.errors import OutOfMemoryError
 
@@ -200,7 +201,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     >>> "allocated" in gt.cuda.memory_summary()
     True
     """
-    return f"allocated: {memory_allocated(device)} bytes, at most {max_memory_allocated(device)} bytes"
+    return f"allocated: {memory_allocated(device)} bytes, peak: {max_memory_allocated(device)} bytes"
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -338,4 +339,4 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("gt.cuda.amp")
-    raise AttributeError(f"module 'gt.cuda' has no attribute {name!r}")
+    raise missing("gt.cuda", name)

@@ -42,7 +42,7 @@ def outputs(
     made = {name: ColumnExpression(name) for name in columns}
     for e in expressions:
         if e.column not in made:
-            raise ValueError(f"{e!r}: there is no such column; they are {', '.join(columns)}")
+            raise ValueError(f"{e!r}: no such column; the columns are {', '.join(columns)}")
         # One after another: what an earlier one made, the next one goes on with.
         made[e.name] = made[e.column].then(e)
     chosen = list(made.values())
@@ -73,5 +73,5 @@ def _per_column(value: Any, columns: Sequence[str], what: str) -> Callable[[str]
         return lambda _: value
     unknown = [name for name in value if name not in columns]
     if unknown:
-        raise ValueError(f"{what} names {unknown[0]!r}, which is not a column; they are {', '.join(columns)}")
+        raise ValueError(f"{what} names {unknown[0]!r}, which is not a column; the columns are {', '.join(columns)}")
     return value.get

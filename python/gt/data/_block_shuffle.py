@@ -69,7 +69,7 @@ class BlockShuffleSampler(Sampler[int]):
             raise ValueError(f"drop_last should be a batch size, but got drop_last={drop_last}")
         given = np.asarray(_block_lengths(source) if lengths is None else lengths)
         if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or (given < 0).any())):
-            raise ValueError("lengths should be a list of non-negative numbers of samples, one a block")
+            raise ValueError("lengths should be a list of non-negative sample counts, one per block")
         self.lengths = given.astype(np.int64)
         self.pool = self._blocks_of(pool)
         # Whoever leaves the pool to the sampler takes that of a state.
@@ -112,12 +112,12 @@ class BlockShuffleSampler(Sampler[int]):
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """The next `iter` goes on from there. A state of other blocks, or of another pool than was asked for, is refused."""
         if state.get("blocks", self._mark()) != self._mark():
-            raise ValueError("the state is of a BlockShuffleSampler with other lengths of blocks")
+            raise ValueError("the state belongs to a BlockShuffleSampler with other block lengths")
         pool = state.get("pool", self.pool)
         # Two pools that hold all blocks are one.
         if min(pool, len(self.lengths)) != min(self.pool, len(self.lengths)) and not self._takes_pool:
             raise ValueError(
-                f"the state is of a BlockShuffleSampler with pool={pool}, and this one has pool={self.pool}"
+                f"the state belongs to a BlockShuffleSampler with pool={pool}, but this one has pool={self.pool}"
             )
         self.pool = pool
         self.seed = state["seed"]
@@ -174,7 +174,4 @@ def _block_lengths(source: Any) -> Any:
     parts = getattr(source, "datasets", None)
     if isinstance(parts, list):
         return [len(part) for part in parts]
-    raise TypeError(
-        f"{type(source).__name__} does not tell the lengths of its blocks: give lengths=[…], "
-        "or a dataset with block_lengths"
-    )
+    raise TypeError(f"{type(source).__name__} has no block_lengths: pass lengths=[…] or a dataset with block_lengths")

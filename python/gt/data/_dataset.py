@@ -211,8 +211,8 @@ class Subset(Dataset[Item]):
         self.indices = indices
         if type(self).__getitem__ is not Subset.__getitem__ and type(self).__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
-                f"{type(self).__name__} has a __getitem__ of its own, but takes __getitems__ from Subset: a DataLoader fetches "
-                "batches by the latter and would pass yours by. Define it too, for instance as [self[i] for i in indices]"
+                f"{type(self).__name__} overrides __getitem__ but inherits __getitems__ from Subset, which a DataLoader calls "
+                "instead. Override __getitems__ too, for example as [self[i] for i in indices]"
             )
 
     def __getitem__(self, idx: Any) -> Item:

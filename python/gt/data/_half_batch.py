@@ -65,7 +65,7 @@ def halved(batch: Any, size: int) -> Any:
     if ends:
         return _halved_packed(batch, size, ends)
     if size not in sizes_of(batch) and not (isinstance(batch, (list, tuple)) and len(batch) == size):
-        raise ValueError(f"nothing in the batch has {size} entries, one a sample")
+        raise ValueError(f"no entry of the batch has {size} elements, one per sample")
     return _cut(batch, size)
 
 
@@ -96,6 +96,8 @@ def _halved_packed(batch: dict[str, Any], size: int, ends: dict[str, Any]) -> di
         items = -1 if own is None else int(own[-1].item())
         kept = size // 2 if own is None else int(own[size // 2].item())
         if items == size == value.shape[0] and kept != size // 2 and name not in ends:
-            raise ValueError(f"{name} may have an entry a sample or an entry an item: there are as many of both")
+            raise ValueError(
+                f"cannot tell whether {name} has one element per sample or per item, because the counts are equal"
+            )
         half[name] = value[:kept] if value.shape[0] == items else _cut(value, size)
     return half

@@ -12,6 +12,7 @@ from typing import Any
 
 import gt
 from gt import _core
+from gt._output_files import may_write
 from gt.data._batch_entries import at_least_one, outputs
 from gt.data._keyed_order import initial_seed
 from gt.data._loader_arguments import available_cores, whole_number
@@ -66,7 +67,9 @@ class DataLoader(_PythonLoader[Item]):
         for name in given:
             if name not in _PYTHON_LOADER:
                 by_python = f"{wanted}=" if wanted else "batch_size=None"
-                raise TypeError(f"{name}= is for batches that GT's threads make; with {by_python} Python makes them")
+                raise TypeError(
+                    f"{name}= works only when GT's threads make the batches; with {by_python} Python makes them"
+                )
         return object.__new__(cls)
 
 
@@ -151,7 +154,9 @@ class FileLoader(DataLoader[Any]):
     ) -> None:
         python = (sampler, batch_sampler, collate_fn, worker_init_fn, multiprocessing_context)
         if any(value is not None for value in python):
-            raise ValueError(f"{', '.join(_MADE_BY_PYTHON)} are for samples that Python makes: see gt.data.DataLoader")
+            raise ValueError(
+                f"{', '.join(_MADE_BY_PYTHON)} work only when Python makes the batches: see gt.data.DataLoader"
+            )
         for name, value, known in (
             ("collate", collate, ("padded", "packed")),
             ("outliers", outliers, ("truncate", "subsample", "split")),
@@ -161,7 +166,7 @@ class FileLoader(DataLoader[Any]):
             if value not in known:
                 raise ValueError(f"{name} should be one of {known}, but got {value!r}")
         if batch_size is None and max_tokens is None:
-            raise ValueError("batch_size=None needs max_tokens: samples of files come in batches")
+            raise ValueError("batch_size=None needs max_tokens: a loader of files always returns batches")
         batch_size = at_least_one("batch_size", batch_size)
         max_tokens = at_least_one("max_tokens", max_tokens)
         lanes = at_least_one("lanes", lanes) or 1
@@ -201,7 +206,7 @@ class FileLoader(DataLoader[Any]):
             raise TypeError(f"transforms should be expressions or functions, but got {wrong[0]!r}")
         expressions = [t for t in transforms if isinstance(t, ColumnExpression)]
         if list(transforms) != [*expressions, *self._functions]:
-            raise ValueError("expressions are computed before functions: name them first among the transforms")
+            raise ValueError("expressions run before functions: list them first in transforms")
         options = {
             "dtypes": dtypes,
             "pad_value": pad_value,
@@ -266,7 +271,9 @@ class FileLoader(DataLoader[Any]):
 
     def __len__(self) -> int:
         if self.max_tokens is not None:
-            raise TypeError("with max_tokens the number of batches depends on the lengths of samples")
+            raise TypeError(
+                "len() is not known with max_tokens: the number of batches depends on the lengths of samples"
+            )
         samples, size = len(self.dataset), self.batch_size or 1
         return samples // size if self.drop_last else -(-samples // size)
 
@@ -358,14 +365,18 @@ class FileLoader(DataLoader[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next `iter` gives exactly the batches that the saved loader had not given; threads and memory may differ."""
         if state.get("version") != _STATE_VERSION:
-            raise ValueError(f"the state is of version {state.get('version')}, and this is {_STATE_VERSION}")
+            raise ValueError(
+                f"the state has version {state.get('version')}, but this GT reads version {_STATE_VERSION}"
+            )
         mine = self.state_dict()
         if missing := [name for name in mine if name not in state]:
-            raise ValueError(f"this is not the state of a loader of files: it has no {missing[0]!r}")
+            raise ValueError(f"this is not the state of a file loader: it has no {missing[0]!r}")
         for name in _SAME:
             if state[name] != mine[name]:
-                what = {"fingerprint": "other files", "group": "other settings of batches"}[name]
-                raise ValueError(f"the state is of {what}: {name} was {state[name]}, and is {mine[name]}")
+                what = {"fingerprint": "other files", "group": "other batch settings"}[name]
+                raise ValueError(
+                    f"the state belongs to a loader with {what}: {name} was {state[name]}, but is {mine[name]}"
+                )
         self._arguments.update({name: state[name] for name in ("seed", "shuffle", "pool", "lanes")})
         self._stand_at(state["epoch"], state["position"], state["batch"], loaded=True)
 
@@ -393,7 +404,7 @@ class FileLoader(DataLoader[Any]):
     def _labels(self, label: str) -> bytes:
         kinds = {name: (kind, item) for name, _, kind, item in self.dataset._source.fields()}
         if kinds.get(label) != ("fixed", []):
-            raise ValueError(f"label should be a column of one number a sample, but got {label!r}")
+            raise ValueError(f"label should be a column with one number per sample, but got {label!r}")
         output = {
             **ColumnExpression(label).__dict__,
             "dtype": "float32",
@@ -451,6 +462,11 @@ class FileLoader(DataLoader[Any]):
         opens it. The folder appears when it is complete. Functions among `transforms` are not applied: they see whole batches."""
         arguments = {**self._arguments, "epoch": 0, "position": 0, "batch": 0}
         folder = os.path.expanduser(os.fspath(folder))
+        if not may_write(folder):
+            raise RuntimeError(
+                f"gt plan writes no files, so the cache {folder} does not exist: write it first with gt data cache, "
+                "then plan a script that opens it"
+            )
         _core._write_cache(self.dataset._source, arguments, folder)
         return CachedDataset(folder)
 

@@ -1,12 +1,12 @@
 """What the state of a loader over a Python dataset must agree with, so that nothing is lost or repeated in silence.
 
-STATE-1: batches that are the next samples of a sampler are counted in samples: a loader with another `batch_size` goes on
+LOADER-STATE-1: batches that are the next samples of a sampler are counted in samples: a loader with another `batch_size` goes on
          with the right one. Batches of a `batch_sampler` and of a stream are counted in batches.
-STATE-2: a state in the middle of an epoch belongs to a dataset and a sampler of certain lengths, or to a batch sampler of a
+LOADER-STATE-2: a state in the middle of an epoch belongs to a dataset and a sampler of certain lengths, or to a batch sampler of a
          certain size, and, of a stream, to a batch size and a number of workers; others are refused. Between epochs there is
          nothing to lose.
-STATE-3: what a state does not tell, because an older GT wrote it, is not compared.
-STATE-4: a sampler without a state of its own is known by the first indices it gives. If they are others than before the stop,
+LOADER-STATE-3: what a state does not tell, because an older GT wrote it, is not compared.
+LOADER-STATE-4: a sampler without a state of its own is known by the first indices it gives. If they are others than before the stop,
          a warning says that the epoch is another one.
 """
 
@@ -24,12 +24,12 @@ __all__ = ["known_length", "marked", "refuse_another", "sampler_state", "warn_of
 MARKED = 8
 
 _WORDS = {
-    "counted_in": "it counts {0}, and this loader {1}: one has a batch_sampler, or is a stream, and the other is not",
-    "dataset_length": "its dataset has {0} samples, and this one {1}",
-    "sampler_length": "its sampler has {0} indices, and this one {1}",
-    "batch_sampler_size": "its batch_sampler makes batches of {0}, and this one of {1}",
-    "stream_batch_size": "a stream is counted in batches of {0}, and this loader makes batches of {1}",
-    "stream_workers": "its stream was shared out to {0} workers, and this loader has {1}: set num_workers to that number",
+    "counted_in": "the state counts {0} but this loader counts {1}, because only one uses a batch_sampler or a stream",
+    "dataset_length": "its dataset has {0} samples, but this one has {1}",
+    "sampler_length": "its sampler has {0} indices, but this one has {1}",
+    "batch_sampler_size": "its batch_sampler makes batches of {0}, but this one makes batches of {1}",
+    "stream_batch_size": "the stream is counted in batches of {0}, but this loader makes batches of {1}",
+    "stream_workers": "its stream was divided among {0} workers, but this loader has {1}: set num_workers={0}",
 }
 
 
@@ -59,13 +59,13 @@ def refuse_another(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     >>> from gt.data._loader_state import refuse_another
     >>> refuse_another({"dataset_length": 40}, {"dataset_length": 10})
     Traceback (most recent call last):
-    ValueError: the state is in the middle of an epoch of another loader: its dataset has 40 samples, and this one 10
+    ValueError: the state is from the middle of an epoch of another loader: its dataset has 40 samples, but this one has 10
     """
     for name, words in _WORDS.items():
         was = state.get(name)
         if was is not None and was != mine.get(name, was):
             told = words.format(was, mine[name])
-            raise ValueError(f"the state is in the middle of an epoch of another loader: {told}")
+            raise ValueError(f"the state is from the middle of an epoch of another loader: {told}")
 
 
 def marked(indices: Iterator[Any]) -> tuple[Iterator[Any], int]:
@@ -77,7 +77,7 @@ def marked(indices: Iterator[Any]) -> tuple[Iterator[Any], int]:
 def warn_of_another_order(sampler: Any) -> None:
     """Warns of an epoch that cannot be gone on with."""
     warnings.warn(
-        f"{type(sampler).__name__} has no state_dict and begins this epoch with other indices than before the stop: samples of the "
-        "epoch will be repeated and others left out. Give it state_dict and load_state_dict, or seed it the same way again",
+        f"{type(sampler).__name__} has no state_dict and starts this epoch with different indices than before: some samples will be "
+        "repeated and others skipped. Give it state_dict and load_state_dict, or use the same seed",
         stacklevel=4,
     )

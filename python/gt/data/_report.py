@@ -24,7 +24,11 @@ class Mixing:
     """`Var(batch label mean) * B / Var(label)`: one is perfect, B is no mixing at all."""
 
     def __str__(self) -> str:
-        return f"design effect {self.design_effect:.3f}, blocks in a batch {self.distinct_blocks:.2f} of a full shuffle's, same block as before {self.same_block:.4f}"
+        return (
+            f"design effect {self.design_effect:.3f} (1 = full shuffle); "
+            f"blocks per batch: {self.distinct_blocks:.2f} times a full shuffle's; "
+            f"neighbours from the same block: {self.same_block:.4f}"
+        )
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,8 @@ class ShuffleReport:
             (
                 f"shuffle {self.shuffle}; label {self.label}",
                 f"  every sample exactly once: {'yes' if self.exactly_once else 'NO'}",
-                f"  rank correlation of storage and epoch: {self.rank_correlation:+.4f}",
-                f"  pairs that meet again in the next epoch: {self.epoch_overlap:.2f} of a full shuffle's",
+                f"  rank correlation of storage order and epoch order: {self.rank_correlation:+.4f}",
+                f"  pairs that share a batch again next epoch: {self.epoch_overlap:.2f} times a full shuffle's",
                 f"  whole epoch: {self.whole}",
                 f"  first 5 %:   {self.first}",
                 f"  last 5 %:    {self.last}",
@@ -89,7 +93,7 @@ class DryRun:
     >>> np.save(path, np.arange(6.0))
     >>> loader = gt.data.DataLoader(gt.data.NpyDataset({"x": path}), batch_size=4)
     >>> print(str(loader.dryrun()).splitlines()[0])
-    6 samples in 1 files, 1 blocks; 2 batches an epoch
+    6 samples in 1 files, 1 blocks; 2 batches per epoch
     """
 
     samples: int
@@ -108,15 +112,15 @@ class DryRun:
     def __str__(self) -> str:
         lines = [
             f"{self.samples} samples in {self.files} files, {self.blocks} blocks; "
-            + (f"{self.batches} batches an epoch" if self.batches is not None else "batches by tokens"),
+            + (f"{self.batches} batches per epoch" if self.batches is not None else "batches by tokens"),
             f"shuffle {self.shuffle}: about {self.pool_bytes / 2**20:.0f} MiB of a budget of {self.memory_budget / 2**20:.0f} MiB",
             f"first batch after {self.first_batch_s:.3f} s, then {self.samples_per_s:,.0f} samples/s",
         ]
         lines += [f"  {name}: {what}" for name, what in self.entries.items()]
         if self.padding is not None:
             lines.append(
-                f"  {self.padding:.0%} of padded rows is padding"
+                f"  {self.padding:.0%} of the padded batch is padding"
                 + (", bucket=True would save most of it" if self.padding > 0.5 else "")
             )
-        lines += [f"left out: {why}" for _, why in self.left_out]
+        lines += [f"skipped: {why}" for _, why in self.left_out]
         return "\n".join(lines)

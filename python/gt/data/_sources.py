@@ -93,7 +93,8 @@ class FileDataset(Dataset[dict[str, Any]]):
         if unread := source.unread():
             names = ", ".join(name for name, _ in unread)
             warnings.warn(
-                f"{source.file(0)}: {unread[0][1]}; without columns= these are left out: {names}", stacklevel=3
+                f"{source.file(0)}: {unread[0][1]}; skipping these columns (set columns= to hide this warning): {names}",
+                stacklevel=3,
             )
 
     def __len__(self) -> int:
@@ -182,9 +183,9 @@ class RowRanges:
 
     def __post_init__(self) -> None:
         if sum(x is not None for x in (self.last, self.end, self.length)) != 1:
-            raise ValueError("give one of last=, end= and length=")
+            raise ValueError("pass exactly one of last=, end= and length=")
         if (self.file is None) != (self.file_pattern is None):
-            raise ValueError("file= and file_pattern= belong together")
+            raise ValueError("file= and file_pattern= must be used together")
         if self.file_pattern is not None and "{}" not in os.fspath(self.file_pattern):
             raise ValueError(f"file_pattern needs {{}} where the file's number goes, but got {self.file_pattern!r}")
 
@@ -215,7 +216,7 @@ class ParquetDataset(FileDataset):
 
     >>> gt.data.ParquetDataset("/nowhere/*.parquet")
     Traceback (most recent call last):
-    FileNotFoundError: /nowhere/*.parquet: no such file
+    FileNotFoundError: no file matches /nowhere/*.parquet
     """
 
     def __init__(
@@ -355,7 +356,7 @@ def open(paths: _Paths, **options: Any) -> FileDataset:
     ParquetDataset(3 samples in 1 blocks; x: int64)
     >>> gt.data.open("/nowhere/*.parquet")
     Traceback (most recent call last):
-    FileNotFoundError: /nowhere/*.parquet: no such file
+    FileNotFoundError: no file matches /nowhere/*.parquet
     """
     patterns = _patterns(paths)
     found = _core._DataSource.format(patterns)

@@ -2,11 +2,13 @@
 
 STAGES-1: times are those the workers counted while they computed, not times that the program waited. The program is made
           to wait at the borders of stages only so that what is counted belongs to one of them.
+STAGES-2: they are means over the batches, the quickest of some steps on each: batches may be of any sizes.
 """
 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +17,11 @@ from gt import _core, debug
 
 __all__ = ["busy_seconds", "step_stages"]
 
+# Steps on each batch. Steps with borders are other windows than those without: the first ones are planned, and compiled.
 WARM_ROUNDS = 6
-ROUNDS = 9
+ROUNDS = 3
+
+_Stages = dict[str, float]
 
 
 def busy_seconds() -> float:
@@ -29,7 +34,7 @@ class _Borders:
     """Adds what was computed since the last border to a stage."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+        self.seconds: _Stages = {}
         self._last = 0.0
         self._inside = False
 
@@ -90,23 +95,30 @@ def _bordered(borders: _Borders) -> Iterator[None]:
             kind.step = step
 
 
-def step_stages(step_fn: Callable[[Any], Any], batches: list[Any]) -> dict[str, float]:
+def step_stages(step_fn: Callable[[Any], Any], batches: list[Any], seconds: float) -> _Stages:
     """Seconds a batch that the workers computed in each stage, from a few steps that wait at every border.
+
+    Takes about `seconds` at most, and at least a step on every batch.
 
     >>> from gt.data._step_stages import step_stages
     >>> w = gt.ones(3, requires_grad=True)
-    >>> sorted(step_stages(lambda x: (w * x).sum().backward(), [gt.ones(3)]))
+    >>> sorted(step_stages(lambda x: (w * x).sum().backward(), [gt.ones(3)], seconds=0.1))
     ['backward_s', 'forward_s', 'optimizer_s']
     """
-    borders = _Borders()
-    rounds = []
+    borders, rounds = _Borders(), []
+    limit = time.perf_counter() + seconds
     with _bordered(borders):
-        # Steps with borders are other windows than those without: the first ones are still planned, and compiled.
-        for i in range(ROUNDS):
-            borders.begin()
-            step_fn(batches[i % len(batches)])
-            # What comes after the optimizer's step, such as a metric, is forward work too.
-            borders.pass_border("forward_s")
-            rounds.append(borders.seconds)
+        while not rounds or (len(rounds) < WARM_ROUNDS + ROUNDS and time.perf_counter() < limit):
+            rounds.append([_stages_of(step_fn, batch, borders) for batch in batches])
+    measured = rounds[WARM_ROUNDS:] or rounds[-1:]
     # What disturbs a measurement only makes it longer.
-    return min(rounds[WARM_ROUNDS:], key=lambda seconds: sum(seconds.values()))
+    quickest = [min(steps, key=lambda stages: sum(stages.values())) for steps in zip(*measured)]
+    return {name: sum(stages[name] for stages in quickest) / len(quickest) for name in quickest[0]}
+
+
+def _stages_of(step_fn: Callable[[Any], Any], batch: Any, borders: _Borders) -> _Stages:
+    borders.begin()
+    step_fn(batch)
+    # What comes after the optimizer's step, such as a metric, is forward work too.
+    borders.pass_border("forward_s")
+    return borders.seconds

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from gt.data._collate import Maker
 from gt.data._fetch import EndOfStream, Fetcher, Times
 from gt.data._loader_arguments import available_cores
 from gt.data._shared_blocks import load_batch
-from gt.data._worker_pool import WorkerPool
+from gt.data._worker_pool import NOT_SENT, WorkerPool
 
 if TYPE_CHECKING:
     from gt.data._torch_loader import DataLoader as AnyLoader
@@ -27,6 +26,12 @@ if TYPE_CHECKING:
     DataLoader = AnyLoader[Any]
 
 __all__ = ["AutoEpoch", "EpochIterator", "InProcessEpoch", "WorkersEpoch"]
+
+_NOT_IN_FORKS = (
+    "The dataset or collate_fn calls GT, which its worker processes cannot do: they were forked, because a part of the loader cannot "
+    'be pickled or the script starts the loader outside of `if __name__ == "__main__":`. Batches are made in this process from now '
+    "on. To have workers, define the dataset and collate_fn at the top level of a module, and start the loader under that guard."
+)
 
 # Batches after which "auto" decides, and the share of the loop's time that loading must take to deserve a process.
 PROBE_BATCHES = 4
@@ -156,6 +161,10 @@ class WorkersEpoch(EpochIterator):
         # Tasks that are not consumed, oldest first, with their worker; and what has come for them.
         self._owner: dict[int, int] = {}
         self._arrived: dict[int, Any] = {}
+        # What each of them makes a batch of, and the last one consumed.
+        self._index_of: dict[int, Any] = {}
+        self._consumed_index: Any = None
+        self._here: InProcessEpoch | None = None
         pool.begin_epoch(self)
         self._primed = False
 
@@ -172,13 +181,18 @@ class WorkersEpoch(EpochIterator):
                 index = next(self._indices)
             except StopIteration:
                 return
-            self._owner[self._pool.submit(worker, index)] = worker
+            task = self._pool.submit(worker, index)
+            self._owner[task], self._index_of[task] = worker, index
             self._busy[worker] += 1
 
     def _next_batch(self) -> Any:
+        if self._here is not None:
+            return self._here._next_batch()
         began = time.perf_counter()
         message, worker = self._next_message()
         if message[0] == "failure":
+            if message[2].calls_gt_in_fork and self._may_go_on_here():
+                return self._go_on_here()._next_batch()
             message[2].reraise()
         _, _, pickled, block, size, times = message
         copying = time.perf_counter()
@@ -190,6 +204,20 @@ class WorkersEpoch(EpochIterator):
         now = time.perf_counter()
         self._loader._count(times, now - copying, copying - began, array_bytes)
         return batch
+
+    def _may_go_on_here(self) -> bool:
+        """Whether this process makes the batches that workers would make. Streams know their worker, and so does what was prepared."""
+        loader = self._loader
+        return loader.multiprocessing_context is None and not loader._iterable and loader.worker_init_fn is None
+
+    def _go_on_here(self) -> InProcessEpoch:
+        """Makes the batch that was consumed last, and those after it, in this process; later epochs too."""
+        warnings.warn(_NOT_IN_FORKS, stacklevel=4)
+        indices = [self._consumed_index, *(self._index_of[task] for task in sorted(self._owner))]
+        self._pool.stop()
+        self._loader._forked_workers_fail = True
+        self._here = InProcessEpoch(self._loader, itertools.chain(indices, self._indices), self._epoch)
+        return self._here
 
     def _next_message(self) -> tuple[Any, int]:
         """The next batch or failure in order, and its worker."""
@@ -205,6 +233,7 @@ class WorkersEpoch(EpochIterator):
                 self._receive()
                 continue
             worker = self._owner.pop(task)
+            self._consumed_index = self._index_of.pop(task)
             self._busy[worker] -= 1
             if message[0] == "end":
                 self._working[worker] = False
@@ -272,9 +301,9 @@ class AutoEpoch(EpochIterator):
                 self._loader._sent_to_workers()
             else:
                 self._inner = self._loader._workers_epoch(self._indices)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except NOT_SENT as error:
             # Whoever leaves the choice to the loader does not want an error for it.
-            warnings.warn(f"num_workers='auto' stays without workers: {error}", stacklevel=4)
+            warnings.warn(f"num_workers='auto' continues without worker processes: {error}", stacklevel=4)
             self._loader.num_workers = 0
 
     def skip(self, batches: int) -> None:

@@ -130,6 +130,8 @@ class DataLoader(Generic[Item]):
         self._reported_length: int | None = None
         self._chooses_workers = num_workers == "auto"
         self._pool: WorkerPool | None = None
+        # Workers that were forked called GT: batches are made in this process.
+        self._forked_workers_fail = False
         self._base_seed = 0
         # The epoch that was begun last, what is left of it, and what the next `iter` begins with.
         self._epoch = -1
@@ -252,7 +254,7 @@ class DataLoader(Generic[Item]):
     def _iterator(self, indices: Iterator[Any]) -> EpochIterator:
         if self.num_workers == "auto":
             return AutoEpoch(self, indices, self._epoch)
-        if self.num_workers == 0:
+        if self.num_workers == 0 or self._forked_workers_fail:
             return InProcessEpoch(self, indices, self._epoch)
         return self._workers_epoch(indices)
 
@@ -347,8 +349,8 @@ class DataLoader(Generic[Item]):
             return dict(self._resume)
         if not self.in_order and self._consumed and not self._finished:
             warnings.warn(
-                "with in_order=False batches are handed out as they are ready, and the state counts them as if in order: a loader "
-                "that goes on from it may repeat some and leave others out",
+                "with in_order=False batches come in any order, but the state counts them as if in order: a loader that resumes "
+                "from it may repeat some batches and skip others",
                 stacklevel=2,
             )
         begun = self._epoch >= 0
@@ -371,7 +373,7 @@ class DataLoader(Generic[Item]):
         A state in the middle of an epoch of another dataset, or of a stream that was shared out otherwise, is refused.
         """
         if state.get("version") != 1:
-            raise ValueError(f"this is not the state of a DataLoader that GT can continue: {state!r}")
+            raise ValueError(f"this is not a DataLoader state that GT can resume: {state!r}")
         if not state["finished"]:
             if self._iterable and self.num_workers == "auto" and state.get("stream_workers", 1) > 1:
                 self.num_workers = state["stream_workers"]

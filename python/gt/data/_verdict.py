@@ -18,7 +18,7 @@ from gt import _core
 from gt.data._half_batch import halved, samples_of
 from gt.data._loader_arguments import available_cores
 from gt.data._step_stages import step_stages
-from gt.data._verdict_measure import ROUNDS, LoaderPass, made_ahead, pass_over, step_seconds
+from gt.data._verdict_measure import ROUNDS, Allowance, LoaderPass, made_ahead, pass_over, step_seconds
 
 __all__ = ["Verdict", "verdict"]
 
@@ -28,35 +28,38 @@ IN_THE_WAY = 1.25
 MOSTLY_FIXED = 0.5
 # Beginning an epoch is worth a word from this share of the loop on.
 LONG_START = 0.2
+# When the steps of the first round take this many times `seconds`, they are too long for more.
+LONGEST_ROUND = 4
 # Nobody plans with more; how much more it is depends on how little the rest of the loop takes.
 MOST_HEADROOM = 100.0
 
 _ADVICE = {
     "compute-bound": [
-        "Loading keeps up; only a quicker step helps: lower precision (gt.autocast), a smaller model, more workers.",
+        "Loading keeps up, so only a faster step helps: lower precision (gt.autocast), a smaller model, more workers.",
     ],
     "small-batch-bound": [
-        "Most of a step does not depend on the batch's size: use larger batches (gt.tune_batch_size finds the size), "
-        "fewer and larger operations, no tensors made in loops.",
+        "Most of a step's time does not depend on the batch size: use larger batches (gt.tune_batch_size finds the "
+        "size), fewer and larger operations, and create no tensors in loops.",
     ],
     "storage-bound": [
-        "The loop waits for items to be read: read more at once (num_workers, prefetch_factor), read blocks in place of "
-        "single samples, keep the data nearer (gt data cache).",
+        "The loop waits for samples to be read: read more in parallel (num_workers, prefetch_factor), read blocks "
+        "instead of single samples, or move the data closer (gt data cache).",
     ],
     "decode-bound": [
-        "The loop waits for items to be computed: more num_workers, arrays in place of lists, work done once "
-        "(gt data cache --after-transforms), a Rust source (gt.data.ParquetDataset).",
+        "The loop waits for samples to be decoded: use more num_workers, arrays instead of lists, transforms applied "
+        "once (gt data cache --after-transforms), or a Rust source (gt.data.ParquetDataset).",
     ],
     "transfer-bound": [
-        "The loop waits for batches to be copied to the workers: smaller types (uint8, float16, cast after the copy), "
-        "less padding, pin_memory=True on a GPU.",
+        "The loop waits for batches to be copied to the workers: use smaller dtypes (uint8, float16, cast after the "
+        "copy), less padding, or pin_memory=True on a GPU.",
     ],
     "contention": [
-        "Loader and step are quick alone and slow together: they want the same cores, memory or lock. Try fewer "
+        "Loader and step are fast alone but slow together: they compete for cores, memory or a lock. Try fewer "
         "num_workers, a smaller GT_NUM_THREADS, or loading on another machine.",
     ],
 }
 _LOADING = {"storage-bound": ("read_s",), "decode-bound": ("decode_s", "gather_s"), "transfer-bound": ("copy_s",)}
+_SPENT_ON = {"storage-bound": "reading", "decode-bound": "decoding", "transfer-bound": "copying"}
 
 
 @dataclass
@@ -95,35 +98,33 @@ class Verdict:
         lines = [f"{self.verdict}: {self._why()}", ""]
         rows = [
             ("the loop", self.real_s),
-            ("the step alone, on batches that are there", self.cached_s),
+            ("the step alone, on ready batches", self.cached_s),
             ("the loader alone", self.loader_s),
-            ("of that, until an epoch's first batch", self.start_s),
+            ("of that, the wait for the first batch", self.start_s),
         ]
         lines += [f"  {name:<44}{seconds * 1e3:10.3f} ms a batch" for name, seconds in rows]
         if self.batch_size:
             lines.append(f"  {'samples':<44}{self.samples_per_s:10.0f} a second, {self.batch_size} a batch")
         if self.fixed_share is not None:
-            lines.append(f"  {'of a step, independent of the batch size':<44}{self.fixed_share:10.0%}")
+            lines.append(f"  {'share of the step independent of batch size':<44}{self.fixed_share:10.0%}")
         if any(self.stages.values()):
             lines.append(
                 "  stages, ms a batch: " + "  ".join(f"{k[:-2]} {v * 1e3:.3f}" for k, v in self.stages.items())
             )
         if self.device_share:
-            lines.append(f"  {'of a step, computing on the workers':<44}{self.device_share:10.0%}")
+            lines.append(f"  {'share of the step computing on workers':<44}{self.device_share:10.0%}")
         more = " or more" if self.headroom >= MOST_HEADROOM else ""
-        lines.append(f"  {'headroom':<44}{self.headroom:10.2f}{more} times the speed")
+        lines.append(f"  possible speed-up: {self.headroom:.2f}x{more}")
         return "\n".join([*lines, "", *(f"  - {advice}" for advice in self.advice)])
 
     def _why(self) -> str:
         if self.verdict in _LOADING:
-            return f"the loop waits for the loader, most of all to {self.verdict.partition('-')[0]}".replace(
-                "to storage", "read"
-            ).replace("to transfer", "copy")
+            return f"the loop waits for the loader, which spends most time {_SPENT_ON[self.verdict]}"
         return {
             "compute-bound": "loading keeps up; the step takes the time"
-            + ("" if self.device_share >= 0.5 else ", most of it in the program and not on the workers"),
-            "small-batch-bound": "loading keeps up, but a step costs nearly the same for fewer samples",
-            "contention": "each part is quicker alone than in the loop",
+            + ("" if self.device_share >= 0.5 else ", most of it in the script, not on the workers"),
+            "small-batch-bound": "loading keeps up, but a step takes nearly as long for fewer samples",
+            "contention": "each part is faster alone than in the loop",
         }[self.verdict]
 
     def __str__(self) -> str:
@@ -137,7 +138,8 @@ def verdict(
 
     *compute-bound*, *small-batch-bound*, *storage-bound*, *decode-bound*, *transfer-bound* or *contention*; see `Verdict`.
     Each of the loops that are timed takes `seconds` or `batches`, whichever ends first. `stages=False` leaves out the few
-    steps that tell forward, backward and optimizer apart.
+    steps that tell forward, backward and optimizer apart. If the steps are so long that one look takes more than four times
+    `seconds`, the answer follows from that, without `fixed_share` and the stages of the step.
 
     >>> import time
     >>> dl = gt.data.DataLoader(list(range(64)), batch_size=4)
@@ -146,11 +148,11 @@ def verdict(
     """
     if hasattr(loader, "__next__"):
         raise TypeError(
-            f"the loop is gone through several times, and a {type(loader).__name__} gives its batches once: pass the loader "
-            "itself, or a list of batches"
+            f"verdict() iterates several times, but a {type(loader).__name__} yields its batches only once: pass the loader "
+            "itself or a list of batches"
         )
     if batches < 1 or seconds <= 0:
-        raise ValueError(f"a verdict needs some time and batches, but got seconds={seconds} and batches={batches}")
+        raise ValueError(f"seconds and batches must be positive, but got seconds={seconds} and batches={batches}")
     keep = getattr(loader, "state_dict", None)
     state = keep() if callable(keep) else None
     drawn = _core.rng_state()
@@ -163,8 +165,9 @@ def verdict(
 
 
 def _judged(loader: Any, step_fn: Callable[[Any], Any], seconds: float, batches: int, stages: bool) -> Verdict:
-    alone, (step_s, device_share), real, busy_here = _looked_at(loader, step_fn, seconds, batches)
-    size = samples_of(alone.kept[0], getattr(loader, "batch_size", None))
+    (alone, (step_s, device_share), real, busy_here), has_time = _looked_at(loader, step_fn, seconds, batches)
+    declared = getattr(loader, "batch_size", None)
+    size = round(sum(samples_of(batch, declared) for batch in alone.kept) / len(alone.kept))
     found = Verdict(
         "compute-bound", real.per_batch, step_s, alone.per_batch, batch_size=size, stages=dict(alone.stages)
     )
@@ -176,19 +179,26 @@ def _judged(loader: Any, step_fn: Callable[[Any], Any], seconds: float, batches:
         found.verdict = _loading_stage(alone, loader, busy_here)
         found.headroom = found.real_s / max(found.cached_s, 1e-9)
     else:
-        _judge_step(found, step_fn, alone.kept, seconds)
+        found.headroom = found.real_s / max(found.cached_s, 1e-9)
+        if has_time:
+            _judge_step(found, step_fn, alone.kept, declared, seconds)
     found.headroom = min(MOST_HEADROOM, max(1.0, found.headroom))
-    if stages:
-        found.stages |= step_stages(step_fn, alone.kept)
+    if stages and has_time:
+        found.stages |= step_stages(step_fn, alone.kept, seconds)
     found.advice = [*_advice(found, loader)]
+    if not has_time:
+        found.advice.append(
+            f"The steps are too long to be looked at more than once in seconds={seconds:g}: use a larger `seconds` for a more "
+            "certain answer."
+        )
     return found
 
 
 def _looked_at(
     loader: Any, step_fn: Callable[[Any], Any], seconds: float, batches: int
-) -> tuple[LoaderPass, tuple[float, float], LoaderPass, float]:
+) -> tuple[tuple[LoaderPass, tuple[float, float], LoaderPass, float], bool]:
     """The loader alone, a step alone (seconds, share in which the workers computed), the loop, and the share of time in
-    which this process computed while it loaded.
+    which this process computed while it loaded. And whether there is time for more.
 
     In rounds, of which the quickest counts for each: what else the machine does comes and goes.
     """
@@ -197,12 +207,16 @@ def _looked_at(
     steps: list[tuple[float, float]] = []
     busy: list[float] = []
     began = time.perf_counter()
+    allowance = Allowance(LONGEST_ROUND * seconds)
     while True:
         computed, passed = time.process_time(), time.perf_counter()
-        alone.append(pass_over(loader, None, seconds / ROUNDS, batches))
+        alone.append(pass_over(loader, None, seconds / ROUNDS, batches, Allowance()))
         busy.append((time.process_time() - computed) / (time.perf_counter() - passed))
-        steps.append(step_seconds(step_fn, alone[0].kept, seconds / ROUNDS))
-        real.append(pass_over(loader, step_fn, seconds / ROUNDS, batches))
+        steps.append(step_seconds(step_fn, alone[0].kept, seconds / ROUNDS, allowance))
+        real.append(pass_over(loader, step_fn, seconds / ROUNDS, batches, allowance))
+        if allowance.is_spent:
+            return (alone[0], steps[0], real[0], busy[0]), False
+        allowance = Allowance()
         quickest = min(range(len(alone)), key=lambda i: alone[i].per_batch)
         loop = min(real, key=lambda look: look.per_batch)
         suspect = loop.per_batch > _most(loader, alone[quickest], min(steps)[0])
@@ -212,7 +226,7 @@ def _looked_at(
         if over or len(real) >= (2 * ROUNDS if suspect else ROUNDS):
             break
     alone[quickest].kept = alone[0].kept
-    return alone[quickest], min(steps), loop, busy[quickest]
+    return (alone[quickest], min(steps), loop, busy[quickest]), True
 
 
 def _most(loader: Any, alone: LoaderPass, step_s: float) -> float:
@@ -251,17 +265,18 @@ def _loading_stage(alone: LoaderPass, loader: Any, busy_here: float) -> str:
     return max(cost, key=lambda name: cost[name])
 
 
-def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], seconds: float) -> None:
+def _judge_step(found: Verdict, step_fn: Callable[[Any], Any], kept: list[Any], declared: Any, seconds: float) -> None:
     """Tells a step that has enough to do from one that is mostly overhead: by a step on half a batch."""
-    size = found.batch_size
-    found.headroom = found.real_s / max(found.cached_s, 1e-9)
-    if size < 2:
+    if found.batch_size < 2:
         return
     half_s = float("inf")
-    for _ in range(ROUNDS):
+    limit = time.perf_counter() + 2 * seconds
+    for turn in range(ROUNDS):
+        if turn and time.perf_counter() > limit:
+            break
         # By turns, so that what else the machine does falls on both.
         try:
-            halves = [halved(batch, samples_of(batch, size)) for batch in kept]
+            halves = [halved(batch, samples_of(batch, declared)) for batch in kept]
             half_s = min(half_s, step_seconds(step_fn, halves, seconds / ROUNDS)[0])
         except Exception:
             # A batch that cannot be cut, or a step that insists on its batch size, cannot be asked.
@@ -282,19 +297,19 @@ def _advice(found: Verdict, loader: Any) -> list[str]:
     if not made_ahead(loader) and found.loader_s > 0.1 * found.real_s:
         advice.append(
             f"Loading and stepping take turns ({found.loader_s / found.real_s:.0%} of the loop is loading): "
-            "with num_workers=1 or more they run side by side."
+            "with num_workers=1 or more they run in parallel."
         )
     if found.verdict in ("compute-bound", "small-batch-bound") and found.device_share < 0.5:
         advice.append(
-            f"The workers compute in {found.device_share:.0%} of a step; the rest is the program itself: fewer and larger "
-            "operations, no tensors made in loops, fewer reads."
+            f"The workers compute for {found.device_share:.0%} of a step; the rest is spent in the script: use fewer and "
+            "larger operations, create no tensors in loops, and read fewer values."
         )
     # Threads have no context to be started in.
     processes = made_ahead(loader) and hasattr(loader, "multiprocessing_context")
     if processes and not loader.persistent_workers and found.start_s > LONG_START * found.real_s:
         advice.append(
-            f"{found.start_s / found.real_s:.0%} of the loop is the wait for an epoch's first batch, in which worker processes "
-            "are started: persistent_workers=True keeps them."
+            f"{found.start_s / found.real_s:.0%} of the loop is spent waiting for the first batch of an epoch while worker "
+            "processes start: persistent_workers=True keeps them running."
         )
     workers = getattr(loader, "num_workers", 0)
     if isinstance(workers, int) and workers > cores:

@@ -1,10 +1,10 @@
 """A worker process of a loader: takes lists of indices, gives batches back through shared memory.
 
-WORKER-1: the process never outlives its parent: a thread reads what the parent sends and ends the process soon after the
+WORKER-PROCESS-1: the process never outlives its parent: a thread reads what the parent sends and ends the process soon after the
           line is closed, whatever the user's code is doing.
-WORKER-2: tasks are read as they come, also while a batch is being sent, so neither side waits for the other to read.
-WORKER-3: GT is not started here unless the user's code calls it; then it has one thread, no server and no log of the parent's.
-WORKER-4: Ctrl-C is the parent's: it closes the line.
+WORKER-PROCESS-2: tasks are read as they come, also while a batch is being sent, so neither side waits for the other to read.
+WORKER-PROCESS-3: GT is not started here unless the user's code calls it; then it has one thread, no server and no log of the parent's.
+WORKER-PROCESS-4: Ctrl-C is the parent's: it closes the line.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Job:
 
 
 HINT_FORKED = (
-    "This worker was forked, because that was asked for or because a part of the loader cannot be pickled. To call GT in it, "
-    "define the dataset, collate_fn and worker_init_fn at the top level of a module."
+    "This worker was forked: multiprocessing_context asked for it, a part of the loader cannot be pickled, or the script starts "
+    'the loader outside of `if __name__ == "__main__":`. To call GT in it, define the dataset, collate_fn and worker_init_fn '
+    "at the top level of a module, and start the loader under that guard."
 )
 
 
@@ -85,7 +86,8 @@ class WorkerFailure:
     """An exception on its way from a worker, with its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
-        if isinstance(error, RuntimeError) and "before this process was forked" in str(error):
+        self.calls_gt_in_fork = isinstance(error, RuntimeError) and "before this process was forked" in str(error)
+        if self.calls_gt_in_fork:
             error.add_note(HINT_FORKED)
         self.name = type(error).__name__
         self.text = f"Caught {self.name} {where}.\nOriginal " + "".join(traceback.format_exception(error))

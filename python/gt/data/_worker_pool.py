@@ -1,9 +1,10 @@
 """The parent's side of worker processes: starting them, tasks to them, batches from them, their end.
 
-POOL-1: a worker that dies is an error at once, with its exit in words; so is one that cannot start.
-POOL-2: whatever interrupts the parent while it reads, the pool is stopped: a half-read line is never read again.
-POOL-3: a pool that nobody refers to any more, and every pool at exit, stops its workers. A forked child stops nobody.
-POOL-4: a pool serves one epoch at a time; `taken_by` names it until it has ended or nobody refers to it any more.
+WORKER-POOL-1: a worker that dies is an error at once, with its exit in words; so is one that cannot start.
+WORKER-POOL-2: whatever interrupts the parent while it reads, the pool is stopped: a half-read line is never read again.
+WORKER-POOL-3: a pool that nobody refers to any more, and every pool at exit, stops its workers. A forked child stops nobody.
+WORKER-POOL-4: Ctrl-C is the parent's, also while the fork server starts: none of the others print a traceback of their own.
+WORKER-POOL-5: a pool serves one epoch at a time; `taken_by` names it until it has ended or nobody refers to it any more.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from gt.data._main_module import MainRunsAgain, refuse_rerun
 from gt.data._shared_blocks import Block
 from gt.data._worker import GRACE_S, Job, run_worker
 
-__all__ = ["WorkerPool", "sent_to_workers"]
+__all__ = ["NOT_SENT", "WorkerPool", "sent_to_workers"]
+
+# What `sent_to_workers` raises.
+NOT_SENT = (pickle.PicklingError, AttributeError, TypeError, MainRunsAgain)
 
 PRELOADED = ("gt.data._worker", "numpy")
 HINT_PICKLE = (
@@ -35,7 +40,7 @@ HINT_PICKLE = (
     "(then the workers may not call GT)."
 )
 HINT_MAIN = (
-    "If it is the program's main module that failed to load there, put the code that starts the loader under "
+    "If the script failed to load in the worker process, put the code that starts the loader under "
     '`if __name__ == "__main__":`.'
 )
 
@@ -56,17 +61,30 @@ def default_context() -> BaseContext:
 def sent_to_workers(job: Job, context: BaseContext | None, *, may_fork: bool) -> tuple[BaseContext, Job | bytes]:
     """How workers are started, and what they are given.
 
-    What cannot be pickled, forked workers have by birth. So they are forked where no other way was asked for, and where the
-    system's own libraries bear it: elsewhere than on Linux a forked child may crash before it has called anything of GT's.
+    Forked workers have by birth what cannot be pickled, and import no main module. So workers are forked where one of
+    these is in the way, no other start method was asked for, and the system's own libraries bear it: elsewhere than on
+    Linux a forked child may crash before it has called anything of GT's.
     """
     if context is not None and context.get_start_method() == "fork":
         return context, job
     try:
+        refuse_rerun()
         return context or default_context(), _pickled(job)
-    except (pickle.PicklingError, AttributeError, TypeError):
+    except NOT_SENT:
         if context is not None or not may_fork or sys.platform != "linux":
             raise
         return multiprocessing.get_context("fork"), job
+
+
+def _start_fork_server() -> None:
+    """Starts multiprocessing's server, unless it runs, with Ctrl-C blocked: it would end in the middle of its imports."""
+    # It comes first, as it unblocks Ctrl-C when it starts.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Worker:
@@ -124,13 +142,13 @@ class Worker:
         self.process.join(timeout=5)
         code = self.process.exitcode
         if code is None:
-            return "it closed its line"
+            return "it closed its connection"
         if code < 0:
             try:
                 name = signal.Signals(-code).name
             except ValueError:
                 name = "unknown"
-            more = "; the system does this when memory runs out" if -code == signal.SIGKILL else ""
+            more = "; the system does this when it runs out of memory" if -code == signal.SIGKILL else ""
             return f"killed by signal {-code} ({name}){more}"
         return f"exit code {code}" + ("" if self.heard else f". {HINT_MAIN}")
 
@@ -142,6 +160,8 @@ class WorkerPool:
         self.workers: list[Worker] = []
         self._stop = weakref.finalize(self, _stop, self.workers, os.getpid())
         try:
+            if context.get_start_method() == "forkserver":
+                _start_fork_server()
             for number in range(workers):
                 self.workers.append(Worker(context, job, base_seed, number, workers))
         except BaseException:

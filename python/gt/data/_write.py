@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gt import _core
+from gt._output_files import may_write
 
 __all__ = ["write_parquet"]
 
@@ -58,4 +59,5 @@ def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, Any], *, r
         raise ValueError("a file needs at least one column")
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns should have the same number of samples, but have {lengths}")
-    _core._write_parquet(os.fspath(path), made, lengths[made[0]["name"]], rows_per_group)
+    if may_write(path):
+        _core._write_parquet(os.fspath(path), made, lengths[made[0]["name"]], rows_per_group)

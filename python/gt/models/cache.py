@@ -1,9 +1,9 @@
 """Keys and values of the tokens seen so far.
 
-CACHE-1: buffers are allocated ahead and written in place, and attention looks at a multiple of `STRIDE` positions with
+KV-CACHE-1: buffers are allocated ahead and written in place, and attention looks at a multiple of `STRIDE` positions with
 a mask. So the shapes of a generating loop change once in `STRIDE` tokens, and its windows are found in the plan cache.
-CACHE-2: what is kept is detached: no gradient flows through a cache.
-CACHE-3: a position that was never written is zero, not garbage: a masked position has weight zero, and zero times
+KV-CACHE-2: what is kept is detached: no gradient flows through a cache.
+KV-CACHE-3: a position that was never written is zero, not garbage: a masked position has weight zero, and zero times
 NaN would not be zero.
 """
 
@@ -73,7 +73,7 @@ class KeyValueCache:
         stored_keys, stored_values = self.layers[layer]
         if stored_keys.shape[0] != keys.shape[0]:
             raise ValueError(
-                f"the cache holds a batch of {stored_keys.shape[0]}, the new tokens come in one of {keys.shape[0]}"
+                f"the cache holds a batch of {stored_keys.shape[0]}, but the new tokens have a batch of {keys.shape[0]}"
             )
         if stored_keys.shape[2] < self.capacity:
             stored_keys, stored_values = self._grown(stored_keys), self._grown(stored_values)

@@ -1,8 +1,8 @@
 """The files of a checkpoint folder: which hold the weights, and in which order they may be replaced.
 
-FILES-1: a reader finds `model.safetensors` first, else the shards that `model.safetensors.index.json` names. Shards get
+CHECKPOINT-FILES-1: a reader finds `model.safetensors` first, else the shards that `model.safetensors.index.json` names. Shards get
 names that the old index does not use, so one rename or removal switches a folder from an old checkpoint to a new one.
-FILES-2: files of the old checkpoint are removed when the new one is whole; shards of one that failed are removed too.
+CHECKPOINT-FILES-2: files of the old checkpoint are removed when the new one is whole; shards of one that failed are removed too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gt._atomic_file import atomic_file
+from gt._output_files import atomic_file
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -49,12 +49,12 @@ def weight_files(directory: Path) -> tuple[list[Path], dict[str, str] | None]:
         return [directory / SINGLE], None
     if not (directory / INDEX).is_file():
         others = sorted(p.name for p in directory.glob("*.bin")) + sorted(p.name for p in directory.glob("*.pt"))
-        hint = f"; {', '.join(others)} would have to be converted to safetensors" if others else ""
-        raise FileNotFoundError(f"there is neither {SINGLE} nor {INDEX} in {directory}{hint}")
+        hint = f"; convert {', '.join(others)} to safetensors first" if others else ""
+        raise FileNotFoundError(f"{directory} has neither {SINGLE} nor {INDEX}{hint}")
     places = read_index(directory / INDEX)
     names = sorted(set(places.values()))
     if missing := [name for name in names if not (directory / name).is_file()]:
-        raise FileNotFoundError(f"{directory / INDEX} names files that are not there: {', '.join(missing)}")
+        raise FileNotFoundError(f"{directory / INDEX} names missing files: {', '.join(missing)}")
     return [directory / name for name in names], places
 
 
@@ -66,7 +66,7 @@ def read_index(path: Path) -> dict[str, str]:
         raise ValueError(f"{path} is not JSON: {error}") from None
     places = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-        raise ValueError(f"{path} has no weight_map of weight names and file names")
+        raise ValueError(f"{path} has no weight_map from weight names to file names")
     if outside := sorted(
         {name for name in places.values() if name != os.path.basename(name) or name in ("", "..", ".")}
     ):

@@ -1,7 +1,7 @@
 """The extents and settings of a Qwen3 model, in the form of Hugging Face's `config.json`.
 
-CONFIG-1: a field that GT does not know is kept and written back, so that a configuration survives a round trip.
-CONFIG-2: rotary settings are read in both spellings there are (`rope_theta` with `rope_scaling`, or `rope_parameters`)
+MODEL-CONFIG-1: a field that GT does not know is kept and written back, so that a configuration survives a round trip.
+MODEL-CONFIG-2: rotary settings are read in both spellings there are (`rope_theta` with `rope_scaling`, or `rope_parameters`)
 and written in the older one, which every version reads.
 """
 
@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from gt._output_files import make_folder
 from gt.models.checkpoint_files import write_json
 from gt.models.rotary import check_scaling
 
@@ -63,7 +64,7 @@ class Qwen3Config:
         model_type = others.pop("model_type", self.model_type)
         if model_type != self.model_type:
             raise ValueError(
-                f"this is the configuration of a {model_type!r} model; a {self.model_type!r} one is needed"
+                f"expected the configuration of a {self.model_type!r} model, got that of a {model_type!r} model"
             )
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
@@ -123,7 +124,7 @@ class Qwen3Config:
                 f"({self.num_key_value_heads}): each key/value head serves a group of query heads"
             )
         if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even, as rotary positions turn pairs; it is {self.head_dim}")
+            raise ValueError(f"head_dim must be even because rotary positions rotate pairs, got {self.head_dim}")
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(f"hidden_act {self.hidden_act!r} is not known; there are {', '.join(ACTIVATIONS)}")
         if not 0.0 <= self.attention_dropout < 1.0:
@@ -164,20 +165,18 @@ class Qwen3Config:
         if path.is_dir():
             path = path / "config.json"
         if not path.is_file():
-            raise FileNotFoundError(f"there is no {path}: a model's folder holds config.json beside its weights")
+            raise FileNotFoundError(f"{path} does not exist: a model folder must contain config.json and the weights")
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is not JSON: {error}") from None
         if not isinstance(fields, dict):
-            raise ValueError(
-                f"{path} holds a {type(fields).__name__}; an object with the configuration's fields is needed"
-            )
+            raise ValueError(f"{path} must contain a JSON object, but contains a {type(fields).__name__}")
         return cls.from_dict(fields, **changes)
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Writes `config.json` into a folder, which is made if need be."""
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         write_json(Path(directory) / "config.json", self.to_dict())
 
     def __eq__(self, other: object) -> bool:

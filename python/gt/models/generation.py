@@ -36,13 +36,13 @@ def _as_batch(input_ids: Any) -> Tensor:
 
 def _check(max_new_tokens: int, do_sample: bool, temperature: float, top_k: int | None, top_p: float | None) -> None:
     if not isinstance(max_new_tokens, int) or max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens must be a whole number that is not negative, not {max_new_tokens!r}")
+        raise ValueError(f"max_new_tokens must be a whole number, 0 or larger, not {max_new_tokens!r}")
     if do_sample and not temperature > 0:
         raise ValueError(
-            f"temperature must be positive, not {temperature!r}; do_sample=False takes the likeliest token"
+            f"temperature must be positive, not {temperature!r}; use do_sample=False for the most likely token"
         )
     if top_k is not None and (not isinstance(top_k, int) or top_k < 0):
-        raise ValueError(f"top_k must be a whole number, 0 or None for no limit, not {top_k!r}")
+        raise ValueError(f"top_k must be a whole number (0 or None for no limit), not {top_k!r}")
     if top_p is not None and not 0.0 < top_p <= 1.0:
         raise ValueError(f"top_p must be in (0, 1], not {top_p!r}")
 
@@ -125,8 +125,7 @@ def _real_tokens(attention_mask: Tensor, prompt: Tensor, total: int) -> Tensor:
     """The mask of the prompt, and ones for what is written after it: [batch, total]."""
     if tuple(attention_mask.shape) != tuple(prompt.shape):
         raise ValueError(
-            f"attention_mask has the shape {tuple(attention_mask.shape)}, input_ids {tuple(prompt.shape)}: "
-            "they must agree"
+            f"attention_mask has shape {tuple(attention_mask.shape)}, but input_ids has shape {tuple(prompt.shape)}"
         )
     real = _core.ones(prompt.shape[0], total, dtype=_core.bool)
     real[:, : prompt.shape[1]] = attention_mask.to(_core.bool)

@@ -13,6 +13,7 @@ from typing import Any
 
 from gt import _core, nn
 from gt._core import Tensor
+from gt._output_files import make_folder, remove_file
 from gt.models import checkpoint_files as files
 
 
@@ -22,7 +23,9 @@ def _wanted_dtype(dtype: Any) -> Any:
         return None
     found = getattr(_core, dtype.removeprefix("gt.").removeprefix("torch."), None) if isinstance(dtype, str) else dtype
     if not isinstance(found, _core.dtype) or not found.is_floating_point:
-        raise ValueError(f'dtype must be "auto" or a floating-point dtype as gt.bfloat16 or "bfloat16", not {dtype!r}')
+        raise ValueError(
+            f'dtype must be "auto" or a floating-point dtype such as gt.bfloat16 or "bfloat16", not {dtype!r}'
+        )
     return found
 
 
@@ -40,7 +43,7 @@ def _read(directory: Path) -> dict[str, Tensor]:
                     f"{path.name} holds {name}, which the index {'places elsewhere' if name in places else 'does not name'}"
                 )
             weights[name] = value
-    problems += [f"{file} lacks {name}" for name, file in (places or {}).items() if name not in weights]
+    problems += [f"{file} does not contain {name}" for name, file in (places or {}).items() if name not in weights]
     if problems:
         raise ValueError(f"{directory / files.INDEX} and its files do not agree: " + "; ".join(problems))
     return weights
@@ -67,14 +70,14 @@ def load_weights(model: nn.Module, directory: str | os.PathLike[str], dtype: Any
 def save_weights(
     model: Any, directory: str | os.PathLike[str], max_shard_size: int | str, tied: Mapping[str, str]
 ) -> None:
-    """Writes configuration and weights; FILES-1 tells in which order."""
+    """Writes configuration and weights; CHECKPOINT-FILES-1 tells in which order."""
     from gt.serialization import save_file
 
     limit = files.size_in_bytes(max_shard_size)
     folder = Path(directory)
     if folder.is_file():
-        raise NotADirectoryError(f"{folder} is a file; a model is saved into a folder")
-    folder.mkdir(parents=True, exist_ok=True)
+        raise NotADirectoryError(f"{folder} is a file; save a model to a folder")
+    make_folder(folder)
     weights = {name: value for name, value in model.state_dict().items() if name not in tied}
     sizes = {name: value.numel() * value.element_size() for name, value in weights.items()}
     shards = files.in_shards(sizes.items(), limit)
@@ -90,7 +93,7 @@ def save_weights(
     else:
         new = _save_shards(model.config, weights, sizes, shards, folder)
     for path in sorted(old - new):
-        path.unlink(missing_ok=True)
+        remove_file(path)
 
 
 def _save_shards(
@@ -109,6 +112,6 @@ def _save_shards(
         files.write_json(folder / files.INDEX, index)
     except BaseException:
         for name in names:
-            (folder / name).unlink(missing_ok=True)
+            remove_file(folder / name)
         raise
     return {folder / name for name in (*names, files.INDEX)}

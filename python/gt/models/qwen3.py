@@ -154,8 +154,8 @@ class Qwen3ForCausalLM(nn.Module):
     def _loss(logits: Tensor, labels: Tensor) -> Tensor:
         if tuple(labels.shape) != tuple(logits.shape[:2]):
             raise ValueError(
-                f"labels have the shape {tuple(labels.shape)}, the logits are for {tuple(logits.shape[:2])}: "
-                "each token needs a label (-100 for none)"
+                f"labels have shape {tuple(labels.shape)}, but the logits have {tuple(logits.shape[:2])}: "
+                "each token needs a label (-100 to ignore it)"
             )
         # The labels move, not the logits: those are large, and a slice of them would be a copy.
         nothing = _core.full((labels.shape[0], 1), -100, dtype=_core.int64)

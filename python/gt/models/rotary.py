@@ -28,7 +28,7 @@ def check_scaling(scaling: dict[str, Any] | None) -> None:
     """Raises unless these are settings that `frequencies` understands."""
     kind = _kind(scaling)
     if kind not in SCALINGS:
-        raise ValueError(f"rope_scaling: the type {kind!r} is not known; there are {', '.join(SCALINGS)}")
+        raise ValueError(f"rope_scaling: unknown type {kind!r}; supported types are {', '.join(SCALINGS)}")
     if kind != "default":
         factor = (scaling or {}).get("factor")
         if not isinstance(factor, (int, float)) or factor <= 0:

@@ -1,6 +1,6 @@
 """From logits to the next token.
 
-SAMPLING-1: logits are [batch, vocabulary]; a token that is ruled out gets minus infinity. At least one stays.
+TOKEN-SAMPLING-1: logits are [batch, vocabulary]; a token that is ruled out gets minus infinity. At least one stays.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ gt.Size([2, 1])
 
 from typing import Any
 
+from gt._missing import missing
 from gt.nn import attention, functional, init, modules, parallel, parameter, utils
 from gt.nn.modules.activation import (
     CELU,
@@ -325,10 +326,13 @@ __all__ = [
     "utils",
 ]
 
-# The optimizer that tutorials import from here, and losses under the names they use.
+# The optimizer that tutorials import from here, and functions under the names they use.
 _ELSEWHERE = {
     "NLLLoss2d": ("gt.nn.modules.loss", "NLLLoss"),
     "SGD": ("gt.optim", "SGD"),
+    "relu": ("gt.nn.functional", "relu"),
+    "sigmoid": ("gt.nn.functional", "sigmoid"),
+    "tanh": ("gt.nn.functional", "tanh"),
     "mse_loss": ("gt.nn.functional", "mse_loss"),
     "binary_cross_entropy": ("gt.nn.functional", "binary_cross_entropy"),
     "cross_entropy_loss": ("gt.nn.functional", "cross_entropy"),
@@ -341,4 +345,4 @@ def __getattr__(name: str) -> Any:
 
         module, attribute = _ELSEWHERE[name]
         return getattr(import_module(module), attribute)
-    raise AttributeError(f"module 'gt.nn' has no attribute {name!r}")
+    raise missing("gt.nn", name)

@@ -9,6 +9,7 @@ from typing import Any
 from gt import _core
 from gt._core import Generator, Tensor
 from gt._grad_mode import no_grad
+from gt._missing import names_missing_in as _names_missing_in
 
 _FIXED_GAINS = {
     "linear": 1.0,
@@ -310,3 +311,6 @@ kaiming_uniform = _old_name("kaiming_uniform", kaiming_uniform_)
 kaiming_normal = _old_name("kaiming_normal", kaiming_normal_)
 orthogonal = _old_name("orthogonal", orthogonal_)
 sparse = _old_name("sparse", sparse_)
+
+__path__: list[str] = []
+__getattr__ = _names_missing_in("gt.nn.init")

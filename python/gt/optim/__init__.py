@@ -12,6 +12,7 @@ tensor([0.2500])
 
 from typing import Any
 
+from gt._missing import missing
 from gt.optim import lr_scheduler
 from gt.optim.adadelta import Adadelta
 from gt.optim.adagrad import Adagrad
@@ -51,4 +52,4 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("gt.optim.swa_utils")
-    raise AttributeError(f"module 'gt.optim' has no attribute {name!r}")
+    raise missing("gt.optim", name)

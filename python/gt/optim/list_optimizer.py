@@ -17,6 +17,7 @@ from gt import _core
 from gt._core import Tensor
 from gt.optim.optimizer import Closure, Optimizer
 from gt.optim.parameter_state import ParameterState
+from gt.optim.skipped_updates import watch
 
 Lists = Sequence[list[Tensor]]
 
@@ -49,14 +50,27 @@ class ListOptimizer(Optimizer):
         state.count("step", step)
         return step  # type: ignore[no-any-return]
 
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        watch(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        watch(self)
+
+    # What the last step updated: a group, the positions of parameters in it, and how many tensors of each were written.
+    _last_updates: Sequence[tuple[int, list[int], int]] = ()
+
     def step(self, closure: Closure | None = None) -> Any:
         """Updates the parameters that have a gradient; returns what `closure` returned, if there is one."""
         before = _core.set_grad_enabled_raw(True)
         try:
             loss = None if closure is None else closure()
             _core.set_grad_enabled_raw(before and bool(self.defaults.get("differentiable")))
-            for group in self.param_groups:
-                self._step_group(group)
+            updates: list[tuple[int, list[int], int]] = []
+            for number, group in enumerate(self.param_groups):
+                self._step_group(group, number, updates)
+            self._last_updates = updates
         finally:
             _core.set_grad_enabled_raw(before)
         return loss
@@ -67,10 +81,11 @@ class ListOptimizer(Optimizer):
             state = self.state[param] = ParameterState(self._counters, state)
         return state
 
-    def _step_group(self, group: dict[str, Any]) -> None:
+    def _step_group(self, group: dict[str, Any], number: int, updates: list[tuple[int, list[int], int]]) -> None:
         names = self._state_names(group)
         calls: dict[Hashable, tuple[list[Tensor], list[Tensor], tuple[list[Tensor], ...]]] = {}
-        for param in group["params"]:
+        positions: dict[Hashable, list[int]] = {}
+        for position, param in enumerate(group["params"]):
             grad = param.grad
             if grad is None:
                 continue
@@ -80,11 +95,14 @@ class ListOptimizer(Optimizer):
             call = calls.get(moment)
             if call is None:
                 call = calls[moment] = ([], [], tuple([] for _ in names))
+                positions[moment] = []
+            positions[moment].append(position)
             call[0].append(param)
             call[1].append(grad)
             for name, tensors in zip(names, call[2]):
                 tensors.append(dict.__getitem__(state, name))
         for moment, (params, grads, states) in calls.items():
+            updates.append((number, positions[moment], 1 + len(names)))
             type(self)._update(params, grads, states, self._scalars(group, moment))
 
 
@@ -150,7 +168,7 @@ def check_betas(betas: tuple[Any, Any]) -> None:
 def _refuse_tensor(name: str, value: Any) -> None:
     # Comparing it would read it, here and in every step.
     if isinstance(value, Tensor):
-        raise ValueError(f"{name} must be given as Python numbers; only lr may be a tensor")
+        raise ValueError(f"{name} must be a Python number; only lr may be a tensor")
 
 
 def ascent(grads: list[Tensor], maximize: bool) -> list[Tensor]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
+from types import CodeType
 from typing import Any
 
 from gt import _core
@@ -56,6 +58,8 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         # A scheduler puts it there, to warn when it is stepped first.
         if "_opt_called" in self.__dict__:
             self._opt_called = True
+        caller = sys._getframe(1)
+        self._stepped_at = (caller.f_code, caller.f_lasti)
         out = step(self, *args, **kwargs)
         for hook in tuple(self._optimizer_step_post_hooks.values()):
             hook(self, (self, *args), kwargs)
@@ -87,6 +91,8 @@ class Optimizer:
     _counters: frozenset[str] = frozenset()
 
     _opt_called: bool
+    # The call of the last step, to tell optimizers apart whose parameters have the same shapes.
+    _stepped_at: tuple[CodeType, int] | None = None
     _optimizer_step_pre_hooks: Hooks
     _optimizer_step_post_hooks: Hooks
     _optimizer_state_dict_pre_hooks: Hooks
@@ -126,7 +132,8 @@ class Optimizer:
             self.__dict__.setdefault(name, OrderedDict())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in _HOOKS and key != "_opt_called"}
+        left_out = (*_HOOKS, "_opt_called", "_stepped_at", "_last_updates")
+        return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

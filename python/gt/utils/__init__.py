@@ -6,6 +6,7 @@ curves, `gt.utils.data` is `gt.data` under PyTorch's name.
 
 from typing import Any
 
+from gt._missing import missing
 from gt.utils import checkpoint
 
 __all__ = ["checkpoint", "data", "safetensors", "tensorboard"]
@@ -16,4 +17,4 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"gt.utils.{name}")
-    raise AttributeError(f"module 'gt.utils' has no attribute '{name}'")
+    raise missing("gt.utils", name)

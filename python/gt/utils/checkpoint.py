@@ -116,7 +116,7 @@ class _Piece:
         shapes = [(tuple(t.shape), t.dtype) for t in tracked]
         if shapes != self.shapes:
             raise CheckpointError(
-                "a checkpointed function gave different tensors when it ran again for its gradient: "
+                "a checkpointed function returned different tensors when it was recomputed for its gradient: "
                 f"first {self.shapes}, then {shapes}"
             )
         pairs = [(t, g) for t, g in zip(tracked, gradients) if g is not None]

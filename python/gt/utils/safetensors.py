@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gt import _core
-from gt._atomic_file import atomic_file
 from gt._core import Tensor
+from gt._output_files import atomic_file, may_write
 
 Path = str | os.PathLike[str]
 
@@ -47,6 +47,8 @@ def open_source(source: Any) -> Any:
         refuse_foreign(content[:9], "the given data")
         return _core._SafetensorsFile.from_bytes(content)
     path = os.fspath(source)
+    if unwritten := _unwritten.get(os.path.realpath(path)):
+        return unwritten
     with open(path, "rb") as file:
         refuse_foreign(file.read(9), str(path))
     return _core._SafetensorsFile(path)
@@ -132,13 +134,13 @@ def _checked(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) 
         if not isinstance(name, str):
             raise TypeError(f"names of tensors must be str, not {type(name).__name__} ({name!r})")
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name!r} must be a tensor, not {type(tensor).__name__}; gt.save stores other values, too")
+            raise TypeError(f"{name!r} must be a tensor, not {type(tensor).__name__}; use gt.save for other values")
         if name == "__metadata__":
-            raise ValueError("no tensor can be called '__metadata__': the format keeps that name for itself")
+            raise ValueError("a tensor cannot be named '__metadata__': the file format reserves that name")
     texts = dict(metadata or {})
     for key, text in texts.items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise TypeError(f"metadata must map str to str, and {key!r} is mapped to {text!r}")
+            raise TypeError(f"metadata must map str to str, but {key!r} maps to {text!r}")
     # The widest first, so that each tensor lies at a multiple of its element's size.
     return sorted(tensors.items(), key=lambda item: -item[1].element_size()), texts
 
@@ -151,8 +153,42 @@ def content(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -
         yield _core._tensor_bytes(tensor)
 
 
-def write_pieces(target: Any, pieces: Iterable[Any]) -> None:
-    """Writes pieces to an object that has `write`, or as the file of a path (FILE-2)."""
+class _Unwritten:
+    """What a script has saved under `gt plan`, for when it loads it again: names and shapes, and zeros for values."""
+
+    def __init__(self, ordered: list[Any], texts: dict[str, str]) -> None:
+        self._described = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in ordered}
+        self._texts = texts
+
+    def names(self) -> list[str]:
+        return list(self._described)
+
+    def metadata(self) -> dict[str, str]:
+        return dict(self._texts)
+
+    def describe(self, name: str) -> Any:
+        return self._described[name]
+
+    def tensor(self, name: str) -> Tensor:
+        dtype, shape = self._described[name]
+        return _core.zeros(shape, dtype=dtype)
+
+
+_unwritten: dict[str, _Unwritten] = {}
+
+
+def write(target: Any, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> None:
+    """Writes tensors to an object that has `write`, or as the file of a path (FILE-2). Under `gt plan` nothing is read or written."""
+    if may_write(target):
+        _write_pieces(target, content(tensors, metadata))
+        return
+    unwritten = _Unwritten(*_checked(tensors, metadata))
+    path = getattr(target, "name", None) if hasattr(target, "write") else target
+    if isinstance(path, (str, bytes, os.PathLike)):
+        _unwritten[os.path.realpath(os.fsdecode(path))] = unwritten
+
+
+def _write_pieces(target: Any, pieces: Iterable[Any]) -> None:
     if hasattr(target, "write"):
         for piece in pieces:
             target.write(piece)
@@ -175,7 +211,7 @@ def save_file(tensors: Mapping[str, Tensor], filename: Any, metadata: Mapping[st
     >>> safe_open(path).metadata()
     {'format': 'pt'}
     """
-    write_pieces(filename, content(tensors, metadata))
+    write(filename, tensors, metadata)
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:

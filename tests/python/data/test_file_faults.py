@@ -65,7 +65,7 @@ def test_a_bad_file_is_left_out_and_counted_where_that_is_asked_for(folder, dama
 
 def test_a_difference_says_what_it_is(folder):
     other_type(folder / "part_3.parquet")
-    with pytest.raises(gt.errors.DataError, match='"id" is float64, and int64 in .*part_0'):
+    with pytest.raises(gt.errors.DataError, match='"id" is float64, but int64 in .*part_0'):
         gt.data.ParquetDataset(folder)
     column_missing(folder / "part_3.parquet")
     with pytest.raises(gt.errors.DataError, match='no column "hits"; the columns are id'):

@@ -43,6 +43,7 @@ def loader(dataset, **options):
     return gt.data.DataLoader(dataset, **{"generator": 3, "sample_ids": True, "batch_size": 8, **options})
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_every_sample_exactly_once_and_in_the_same_order_whatever_the_threads(lists, shuffle, cut):
@@ -60,6 +61,7 @@ def test_every_sample_exactly_once_and_in_the_same_order_whatever_the_threads(li
         assert ids_of(other) == first
 
 
+@pytest.mark.transport
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_resume_gives_exactly_the_rest(lists, cut):
     whole = ids_of(loader(lists, shuffle=True, shuffle_pool=4, **cut))
@@ -75,6 +77,7 @@ def test_resume_gives_exactly_the_rest(lists, cut):
         assert ids_of(resumed) == whole[stop:]
 
 
+@pytest.mark.transport
 def test_a_state_after_the_last_batch_begins_the_next_epoch(lists):
     one, two = loader(lists, shuffle=True), loader(lists, shuffle=True)
     ids_of(one)
@@ -82,14 +85,16 @@ def test_a_state_after_the_last_batch_begins_the_next_epoch(lists):
     assert ids_of(two) == ids_of(one)
 
 
+@pytest.mark.transport
 def test_a_state_of_other_files_or_other_batches_is_refused(lists, tmp_path):
     other = gt.data.ParquetDataset(write_lists(tmp_path / "other", [5, 6]))
     with pytest.raises(ValueError, match="other files"):
         loader(other).load_state_dict(loader(lists).state_dict())
-    with pytest.raises(ValueError, match="other settings of batches"):
+    with pytest.raises(ValueError, match="other batch settings"):
         loader(lists, bucket=True).load_state_dict(loader(lists).state_dict())
 
 
+@pytest.mark.transport
 def test_a_plain_state_resumes_with_another_batch_size(lists):
     saved = loader(lists, shuffle=True, shuffle_pool=4)
     given = list(itertools.chain(*(b["sample_id"].tolist() for b in itertools.islice(saved, 3))))
@@ -101,6 +106,7 @@ def test_a_plain_state_resumes_with_another_batch_size(lists):
     assert given == whole[: len(given)] and sorted(rest) == sorted(whole[len(given) :])
 
 
+@pytest.mark.transport
 def test_each_epoch_has_its_own_order(lists):
     dl = loader(lists, shuffle=True)
     first, second = ids_of(dl), ids_of(dl)
@@ -113,6 +119,7 @@ def test_each_epoch_has_its_own_order(lists):
     assert ids_of(loader(lists, shuffle=True, generator=4)) != first
 
 
+@pytest.mark.transport
 def test_the_seed_comes_from_manual_seed(lists):
     gt.manual_seed(5)
     one = ids_of(loader(lists, shuffle=True, generator=None))
@@ -122,6 +129,7 @@ def test_the_seed_comes_from_manual_seed(lists):
     assert ids_of(loader(lists, shuffle=True, generator=None)) != one
 
 
+@pytest.mark.transport
 def test_padded_batches(lists):
     dl = loader(lists, shuffle=True, num_workers=1, pad_value={"hits": -1}, pad_to_multiple_of=4)
     for batch in dl:
@@ -136,6 +144,7 @@ def test_padded_batches(lists):
             assert mask[row].sum() == length(i) and mask[row, : length(i)].all()
 
 
+@pytest.mark.transport
 def test_packed_batches(lists):
     for batch in loader(lists, shuffle=True, collate="packed", dtypes={"hits": gt.float64}):
         ids = batch["sample_id"].tolist()
@@ -144,6 +153,7 @@ def test_packed_batches(lists):
         assert batch["cu_seqlens"].tolist() == np.cumsum([0] + [length(i) for i in ids]).tolist()
 
 
+@pytest.mark.transport
 def test_long_samples_are_cut_or_thinned_out(lists):
     cut = {i: row for b in loader(lists, max_len=5) for i, row in zip(b["sample_id"].tolist(), b["hits"].tolist())}
     assert all(cut[i][: min(length(i), 5)] == hits(i)[:5].tolist() for i in cut)
@@ -157,6 +167,7 @@ def test_long_samples_are_cut_or_thinned_out(lists):
     assert any(row != hits(i)[:5].tolist() for i, row in thinned[0].items())
 
 
+@pytest.mark.transport
 def test_long_samples_split_into_rows(lists):
     joined = {}
     for batch in loader(lists, max_len=5, outliers="split", num_workers=2, shuffle=True):
@@ -168,6 +179,7 @@ def test_long_samples_split_into_rows(lists):
         loader(lists, max_len=5, outliers="split").cache("never")
 
 
+@pytest.mark.transport
 def test_buckets_save_padding_and_tokens_are_a_limit(lists):
     def padding(**options):
         batches = list(loader(lists, shuffle=True, **options))
@@ -180,11 +192,13 @@ def test_buckets_save_padding_and_tokens_are_a_limit(lists):
         len(loader(lists, batch_size=None, max_tokens=40))
 
 
+@pytest.mark.transport
 def test_lengths(lists):
     assert len(loader(lists)) == 14 and len(loader(lists, drop_last=True)) == 13
     assert len(list(loader(lists, bucket=True))) == 14
 
 
+@pytest.mark.transport
 def test_expressions_and_functions(lists):
     col = gt.data.col
     chosen = [(col("hits") / 10 + 1).log1p(), (3 - col("id")).clip(-2, 2).alias("near").to(gt.float32)]
@@ -205,6 +219,7 @@ def test_expressions_and_functions(lists):
     assert sum(counted) == len(lists)
 
 
+@pytest.mark.transport
 def test_a_function_that_raises_ends_the_epoch_and_leaves_no_threads(lists):
     def fail(batch):
         raise ZeroDivisionError("in the transform")
@@ -214,6 +229,7 @@ def test_a_function_that_raises_ends_the_epoch_and_leaves_no_threads(lists):
     assert loader_threads() == 0
 
 
+@pytest.mark.transport
 def test_row_ranges(tmp_path):
     lengths = [[3, 0, 11, 4], [1], [5, 5, 5, 0, 9]]
     ds = write_ranges(tmp_path, lengths)
@@ -231,17 +247,19 @@ def test_row_ranges(tmp_path):
     assert sorted(seen) == list(range(len(flat)))
 
 
+@pytest.mark.transport
 def test_columns_of_different_lengths_need_their_own(tmp_path):
     columns = {"a": [np.arange(3), np.arange(1)], "b": [np.arange(2.0), np.arange(4.0)]}
     gt.data.write_parquet(tmp_path / "x.parquet", columns)
     ds = gt.data.ParquetDataset(tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match='sample 0 has 3 items in "a" and 2 in "b"; ragged="each"'):
+    with pytest.raises(ValueError, match='sample 0 has 3 items in "a" but 2 in "b"; use ragged="each"'):
         list(loader(ds))
     (batch,) = loader(ds, ragged="each")
     assert batch["a_lengths"].tolist() == [3, 1] and batch["b_lengths"].tolist() == [2, 4]
     assert batch["b_mask"].shape == (2, 4)
 
 
+@pytest.mark.transport
 def test_text_and_arrays(tmp_path):
     columns = {"name": ["ä", "", "xyz"], "box": np.arange(12, dtype=np.int16).reshape(3, 2, 2)}
     gt.data.write_parquet(tmp_path / "x.parquet", columns)
@@ -263,6 +281,7 @@ def threads_become(count):
     return loader_threads() == count
 
 
+@pytest.mark.transport
 def test_threads_end_with_their_epoch(lists, monkeypatch):
     monkeypatch.setenv("GT_DATA_ON_WORKERS", "0")
     dl = loader(lists, num_workers=3)
@@ -281,6 +300,7 @@ def test_threads_end_with_their_epoch(lists, monkeypatch):
     assert loader_threads() == 0
 
 
+@pytest.mark.transport
 def test_two_loops_over_one_loader_do_not_mix(lists):
     dl = loader(lists, num_workers=1, shuffle=True)
     expected = [ids_of(dl) for _ in range(3)]
@@ -296,6 +316,7 @@ def test_two_loops_over_one_loader_do_not_mix(lists):
     assert pairs == [list(pair) for pair in zip(*expected[:2])]
 
 
+@pytest.mark.transport
 def test_an_epoch_that_is_set_is_whole_whatever_an_older_iterator_still_gives(lists):
     dl = loader(lists)
     older = iter(dl)
@@ -306,6 +327,7 @@ def test_an_epoch_that_is_set_is_whole_whatever_an_older_iterator_still_gives(li
     assert sorted(sum(ids_of(dl), [])) == list(range(len(lists)))
 
 
+@pytest.mark.transport
 def test_setting_the_epoch_of_a_state_that_was_loaded_keeps_its_place(lists):
     dl = loader(lists, shuffle=True)
     dl.set_epoch(np.int64(2))
@@ -321,10 +343,11 @@ def test_setting_the_epoch_of_a_state_that_was_loaded_keeps_its_place(lists):
     assert given + rest == ids_of(resumed), "set again, the epoch is whole"
     with pytest.raises(ValueError, match="epoch should not be negative"):
         dl.set_epoch(-1)
-    with pytest.raises(ValueError, match="not the state of a loader of files: it has no 'position'"):
+    with pytest.raises(ValueError, match="not the state of a file loader: it has no 'position'"):
         dl.load_state_dict({"version": 1, "epoch": 0})
 
 
+@pytest.mark.transport
 def test_loaders_of_several_threads(lists):
     expected, found = ids_of(loader(lists, shuffle=True)), []
     threads = [threading.Thread(target=lambda: found.append(ids_of(loader(lists, shuffle=True)))) for _ in range(4)]
@@ -335,6 +358,7 @@ def test_loaders_of_several_threads(lists):
     assert found == [expected] * 4
 
 
+@pytest.mark.transport
 def test_stats(lists):
     dl = loader(lists, num_workers=1)
     assert dl.stats()["samples"] == dl.stats()["wait_s"] == 0
@@ -346,6 +370,7 @@ def test_stats(lists):
     assert stats["bytes"] > 0 and stats["read_bytes"] > 0 and stats["blocks"] == 2 * len(lists.block_lengths)
 
 
+@pytest.mark.transport
 def test_expressions_of_one_column_follow_one_another(lists):
     col = gt.data.col
     dl = loader(lists, transforms=[(col("id") / 4).alias("part"), col("id") + 1, col("id") * 2, col("part") - 1])
@@ -357,10 +382,11 @@ def test_expressions_of_one_column_follow_one_another(lists):
     assert batch["id"].dtype == gt.float32
     (batch, *_) = loader(lists, transforms=lambda batch: {"n": len(batch["id"])})
     assert batch == {"n": 8}
-    with pytest.raises(ValueError, match="expressions are computed before functions"):
+    with pytest.raises(ValueError, match="expressions run before functions"):
         loader(lists, transforms=[lambda batch: batch, col("id") + 1])
 
 
+@pytest.mark.transport
 def test_arguments_may_be_numbers_and_dtypes_of_numpy(lists):
     dl = loader(lists, batch_size=np.int64(5), num_workers=np.int32(1), generator=np.int64(3), dtypes=np.float32)
     assert json.loads(json.dumps(dl.state_dict()))["seed"] == 3
@@ -371,6 +397,7 @@ def test_arguments_may_be_numbers_and_dtypes_of_numpy(lists):
             loader(lists, **wrong)
 
 
+@pytest.mark.transport
 def test_columns_that_are_cut_differently_have_their_own_lengths(tmp_path):
     lengths = [5, 0, 2, 7]
     columns = {name: [np.arange(n) + 1 for n in lengths] for name in ("a", "b", "c")}
@@ -384,10 +411,11 @@ def test_columns_that_are_cut_differently_have_their_own_lengths(tmp_path):
     assert batch["b_mask"].sum().item() == 8 and batch["c"][1].tolist() == [-1] * 7
     (batch,) = gt.data.DataLoader(ds, batch_size=4, max_len={"a": 1}, collate="packed")
     assert batch["cu_seqlens"].tolist() == [0, 1, 1, 2, 3] and batch["b_cu_seqlens"].tolist() == [0, 5, 5, 7, 14]
-    with pytest.raises(ValueError, match="needs one max_len"):
+    with pytest.raises(ValueError, match="needs the same max_len"):
         next(iter(gt.data.DataLoader(ds, batch_size=4, max_len={"a": 1}, outliers="split")))
 
 
+@pytest.mark.transport
 def test_a_class_of_ones_own_is_a_loader_of_files_too(lists):
     class Mine(gt.data.DataLoader):
         def __init__(self, data, **options):
@@ -400,8 +428,9 @@ def test_a_class_of_ones_own_is_a_loader_of_files_too(lists):
     assert ids_of(mine) == ids_of(loader(lists))
 
 
+@pytest.mark.transport
 def test_what_a_loader_of_files_does_not_take(lists):
-    with pytest.raises(ValueError, match="collate_fn, .* are for samples that Python makes"):
+    with pytest.raises(ValueError, match="collate_fn, .* work only when Python makes the batches"):
         gt.data.FileLoader(lists, collate_fn=list)
     with pytest.raises(ValueError, match="batch_size should be a positive integer"):
         loader(lists, batch_size=0)
@@ -409,12 +438,13 @@ def test_what_a_loader_of_files_does_not_take(lists):
         loader(lists, shuffle=True, shuffle_pool="some")
     with pytest.raises(ValueError, match="pad_value names 'hit', which is not a column"):
         loader(lists, pad_value={"hit": 1})
-    with pytest.raises(ValueError, match="no such column; they are id, hits"):
+    with pytest.raises(ValueError, match="no such column; the columns are id, hits"):
         loader(lists, transforms=[gt.data.col("x") + 1])
     with pytest.raises(ValueError, match="memory_budget"):
         loader(lists, memory_budget="much")
 
 
+@pytest.mark.transport
 def test_a_forked_child_is_told_to_make_its_own(lists):
     dl = loader(lists, num_workers=1)
     running = iter(dl)
@@ -454,6 +484,7 @@ def test_interrupt(tmp_path):
     assert process.returncode == 0
 
 
+@pytest.mark.transport
 def test_reports(lists):
     full = loader(lists, shuffle=True, shuffle_pool="full").shuffle_report()
     off = loader(lists, shuffle=False).shuffle_report(label="id")
@@ -462,10 +493,11 @@ def test_reports(lists):
     # Labels that grow with the place in storage: batches of neighbours know almost nothing of the whole.
     assert off.design_effect > 5 > full.design_effect
     assert "design effect" in str(full) and "exactly once: yes" in str(full)
-    with pytest.raises(ValueError, match="one number a sample"):
+    with pytest.raises(ValueError, match="one number per sample"):
         loader(lists).shuffle_report(label="hits")
 
 
+@pytest.mark.transport
 def test_dryrun(lists):
     dl = loader(lists, shuffle=True)
     before = dl.state_dict()

@@ -12,6 +12,8 @@ from event_files import hits, length, write_lists, write_ranges
 import gt
 from gt.data import BlockShuffleSampler, ConcatDataset, DataLoader, FileLoader, ParquetDataset, Subset, random_split
 
+pytestmark = pytest.mark.transport
+
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory):
@@ -141,9 +143,13 @@ def test_samplers_and_single_samples(lists):
     plain = DataLoader(lists, 4, False, [0, 1])
     with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
         list(plain)
-    with pytest.raises(TypeError, match="shuffle_pool= is for batches that GT's threads make; with collate_fn= Python"):
+    with pytest.raises(
+        TypeError, match="shuffle_pool= works only when GT's threads make the batches; with collate_fn= Python"
+    ):
         DataLoader(lists, 8, collate_fn=ids, shuffle_pool=4)
-    with pytest.raises(TypeError, match="bucket= is for batches that GT's threads make; with batch_size=None Python"):
+    with pytest.raises(
+        TypeError, match="bucket= works only when GT's threads make the batches; with batch_size=None Python"
+    ):
         DataLoader(lists, None, bucket=True)
 
 

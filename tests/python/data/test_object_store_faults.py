@@ -177,7 +177,7 @@ def test_a_server_that_falls_silent(files, bucket, monkeypatch):
 
 def test_a_server_that_gives_no_parts(files):
     files.ranges = False
-    with pytest.raises(OSError, match=r"part_0\.parquet: the server does not give parts of a file"):
+    with pytest.raises(OSError, match=r"part_0\.parquet: the server does not support range requests"):
         gt.data.open(parts(files.url))
 
 

@@ -158,9 +158,9 @@ def test_patterns_and_folders_of_a_bucket(bucket):
     assert found("/train/part_?.parquet") == found("/train/part_[12].parquet") == in_train[:2]
     assert found("/*/part_1.parquet") == ["/other/part_1.parquet", "/train/part_1.parquet"]
     assert len(found("/train/**/*.parquet")) == 6
-    with pytest.raises(FileNotFoundError, match=r"/train/\*\.arrow: no such file"):
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*/train/\*\.arrow"):
         gt.data.ArrowDataset(f"{url}/train/*.arrow")
-    with pytest.raises(ValueError, match="no file ends in"):
+    with pytest.raises(ValueError, match="no file has one of the extensions"):
         gt.data.open(f"{url}/nothing")
 
 
@@ -174,7 +174,7 @@ def test_patterns_over_webdav(files, tmp_path):
 
 
 def test_a_server_that_lists_nothing_says_so(files):
-    with pytest.raises(gt.errors.DataError, match=r"does not list files.*name each"):
+    with pytest.raises(gt.errors.DataError, match=r"server cannot list files.*name every file"):
         gt.data.ParquetDataset(f"{files.url}/*.parquet")
 
 

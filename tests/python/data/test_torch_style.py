@@ -26,6 +26,8 @@ from gt.data import (
     random_split,
 )
 
+pytestmark = pytest.mark.transport
+
 
 def lists(batches):
     return [b.tolist() for b in batches]

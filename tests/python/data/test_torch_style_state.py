@@ -114,7 +114,7 @@ def test_set_epoch_reaches_the_sampler():
 
 
 def test_a_state_of_something_else_is_refused():
-    with pytest.raises(ValueError, match="not the state of a DataLoader"):
+    with pytest.raises(ValueError, match="not a DataLoader state"):
         DataLoader(Numbers(3)).load_state_dict({"lr": 0.1})
 
 
@@ -186,27 +186,27 @@ def begun(dataset, **arguments):
 
 
 REFUSED = {
-    "its dataset has 20 samples, and this one 10": (
+    "its dataset has 20 samples, but this one has 10": (
         lambda: begun(Numbers(20), batch_size=2),
         lambda: DataLoader(Numbers(10), batch_size=2),
     ),
-    "its sampler has 20 indices, and this one 5": (
+    "its sampler has 20 indices, but this one has 5": (
         lambda: begun(Numbers(20), batch_size=2),
         lambda: DataLoader(Numbers(20), batch_size=2, sampler=range(5)),
     ),
-    "shared out to 2 workers, and this loader has 1": (
+    "divided among 2 workers, but this loader has 1": (
         lambda: begun(Stream(20), batch_size=2, num_workers=2),
         lambda: DataLoader(Stream(20), batch_size=2),
     ),
-    "counted in batches of 2, and this loader makes batches of 4": (
+    "counted in batches of 2, but this loader makes batches of 4": (
         lambda: begun(Stream(20), batch_size=2),
         lambda: DataLoader(Stream(20), batch_size=4),
     ),
-    "it counts samples, and this loader batches": (
+    "the state counts samples but this loader counts batches": (
         lambda: begun(Numbers(20), batch_size=2),
         lambda: DataLoader(Numbers(20), batch_sampler=BatchSampler(range(20), 2, False)),
     ),
-    "its batch_sampler makes batches of 2, and this one of 4": (
+    "its batch_sampler makes batches of 2, but this one makes batches of 4": (
         lambda: begun(Numbers(20), batch_sampler=BatchSampler(range(20), 2, False)),
         lambda: DataLoader(Numbers(20), batch_sampler=BatchSampler(range(20), 4, False)),
     ),
@@ -287,7 +287,7 @@ def test_a_sampler_that_draws_anew_is_told_of():
     assert len(ids(same)) == 4
     other = DataLoader(Numbers(20), batch_size=4, sampler=Drawing(2))
     other.load_state_dict(state)
-    with pytest.warns(UserWarning, match="Drawing has no state_dict and begins this epoch with other indices"):
+    with pytest.warns(UserWarning, match="Drawing has no state_dict and starts this epoch with different indices"):
         iter(other)
 
 

@@ -8,6 +8,8 @@ from isolated import run
 import gt
 from gt._tuning import BatchSizes, TriedSize
 
+pytestmark = pytest.mark.undisturbed
+
 
 def test_doubling_ends_when_gain_does():
     """10 ms a step and 1 ms a sample beyond 16: rates grow to 1.6 a millisecond and then towards one."""
@@ -65,12 +67,12 @@ try:
 except gt.OutOfMemoryError as error:
     print(error)
 """
-    assert "not even a batch of 1 fits" in run(program, GT_MEMORY_LIMIT=64 << 20).stdout
+    assert "even a batch of 1 does not fit" in run(program, GT_MEMORY_LIMIT=64 << 20).stdout
 
 
 def test_a_table_without_a_size_that_fits_can_be_printed():
     text = str(BatchSizes((TriedSize(1_000_000, 0.0, None, 0, 0.0, fits=False),), effective=64))
-    assert "1000000  out of memory" in text and "suggested: none; not even a batch of 1000000 fits" in text
+    assert "1000000  out of memory" in text and "suggested: none; even a batch of 1000000 does not fit" in text
 
 
 def test_it_is_found_beside_the_loaders():

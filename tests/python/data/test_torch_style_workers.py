@@ -1,13 +1,15 @@
 """Worker processes: the same batches as without, what may be in a batch, seeds, order, speed, processes."""
 
 import os
+import subprocess
 import sys
+import textwrap
 import time
 import types
 
 import numpy as np
 import pytest
-from isolated import run
+from isolated import environment, run
 from python_datasets import (
     Growing,
     Numbers,
@@ -197,7 +199,7 @@ def test_a_loop_that_is_left_takes_its_workers_with_it():
 
 def test_auto_stays_without_workers_if_nothing_can_be_sent():
     dl = DataLoader(Spinning(64, 0.002), batch_size=4, num_workers="auto", collate_fn=lambda items: len(items))
-    with pytest.warns(UserWarning, match="stays without workers"):
+    with pytest.warns(UserWarning, match="continues without worker processes"):
         assert sum(dl) == 64
     assert dl.num_workers == 0
 
@@ -210,7 +212,7 @@ def test_auto_does_not_fork_for_a_stream_either():
                 yield i
 
     dl = DataLoader(Local(8), num_workers="auto")
-    with pytest.warns(UserWarning, match="stays without workers"):
+    with pytest.warns(UserWarning, match="continues without worker processes"):
         assert len(list(dl)) == 8
     assert len(list(dl)) == 8 and dl.num_workers == 0
 
@@ -237,6 +239,7 @@ def gain_of_two_workers(collate):
     return seconds(0) / seconds(2)
 
 
+@pytest.mark.undisturbed
 def test_two_workers_wait_side_by_side():
     assert gain_of_two_workers(sleep_and_stack) >= 1.7
 
@@ -314,3 +317,89 @@ def test_torchs_get_worker_info_tells_the_same(monkeypatch):
             return iter(range(torchs._worker_info.id, self.n, torchs._worker_info.num_workers))
 
     assert [b.item() for b in DataLoader(Asking(5), num_workers=2)] == [0, 1, 2, 3, 4]
+
+
+SCRIPT = """
+import sys
+import gt
+from gt.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    def __len__(self):
+        return 6
+    def __getitem__(self, i):
+        return i * i
+
+def train(**arguments):
+    gt.ones(3).sum().item()
+    dl = DataLoader(Squares(), batch_size=2, num_workers=2, persistent_workers=True, **arguments)
+    for epoch in range(2):
+        print([batch.tolist() for batch in dl])
+
+"""
+
+
+def run_script(tmp_path, ending):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT + textwrap.dedent(ending))
+    return subprocess.run(
+        [sys.executable, str(path)], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "ending", ["train()", "import threading\nthread = threading.Thread(target=train)\nthread.start(); thread.join()"]
+)
+def test_workers_of_a_script_without_a_main_guard_are_forked(tmp_path, ending):
+    done = run_script(tmp_path, ending)
+    assert (done.returncode, done.stdout) == (0, "[[0, 1], [4, 9], [16, 25]]\n" * 2), done.stderr
+
+
+def test_workers_of_a_script_with_a_main_guard_may_call_gt(tmp_path):
+    done = run_script(
+        tmp_path,
+        """
+        Squares.__getitem__ = lambda self, i: gt.tensor(i) ** 2
+        if __name__ == "__main__":
+            train()
+        """,
+    )
+    assert (done.returncode, done.stdout) == (0, "[[0, 1], [4, 9], [16, 25]]\n" * 2), done.stderr
+
+
+HOLDS_TENSORS = """
+class Rows(Dataset):
+    def __init__(self):
+        self.rows = gt.arange(12).reshape(6, 2)
+    def __len__(self):
+        return 6
+    def __getitem__(self, i):
+        return self.rows[i] if self.rows is not None else gt.tensor([2 * i, 2 * i + 1])
+Squares = Rows
+"""
+
+
+@pytest.mark.parametrize("holds", [True, False])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_dataset_that_calls_gt_in_a_script_without_a_main_guard_has_its_batches(tmp_path, holds, persistent):
+    script = HOLDS_TENSORS if holds else HOLDS_TENSORS.replace("gt.arange(12).reshape(6, 2)", "None")
+    ending = (
+        "train()"
+        if persistent
+        else "DL = DataLoader\nDataLoader = lambda *a, **k: DL(*a, **{**k, 'persistent_workers': False})\ntrain()"
+    )
+    done = run_script(tmp_path, script + ending)
+    epoch = "[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]\n"
+    assert (done.returncode, done.stdout) == (0, epoch * 2), done.stderr
+    assert done.stderr.count("Batches are made in this process from now on") == 1, done.stderr
+
+
+def test_a_worker_init_fn_that_was_asked_for_is_not_left_out(tmp_path):
+    done = run_script(tmp_path, HOLDS_TENSORS + "train(worker_init_fn=lambda worker: None)")
+    assert done.returncode == 1 and "start the loader under that guard" in done.stderr, done.stderr
+
+
+def test_a_start_method_that_would_run_the_script_again_is_refused(tmp_path):
+    done = run_script(tmp_path, "train(multiprocessing_context='spawn')")
+    assert done.returncode == 1 and done.stdout == "", done
+    assert "script.py would run there too: put the code that starts the loader under" in done.stderr

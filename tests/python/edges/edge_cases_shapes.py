@@ -77,7 +77,7 @@ r = T.zeros(3).scatter(0, T.tensor([0]), T.ones(1, dtype=T.float64))
 r = T.tensor([1., 2.]).apply_(lambda v: v * 2)
 r = T.ones(2).unflatten(0, (1, 2)).shape, T.ones(4, 3).unflatten(0, (2, -1)).shape
 r = T.ones(4).unflatten(0, (3, 2))
-r = T.ones(2, 2).sum(dim=0, keepdim=True).shape, T.ones(2, 2).sum(axis=1).shape, T.ones(2, 2).mean(axis=0, keepdims=True).shape if False else 0
+r = T.ones(2, 2).sum(dim=0, keepdim=True).shape, T.ones(2, 2).sum(axis=1).shape, T.ones(2, 2).mean(axis=0, keepdims=True).shape
 r = T.ones(2).sum(0, 1, 2)
 r = T.ones(2, foo=3)
 r = T.zeros()
@@ -90,5 +90,5 @@ r = T.abs(T.tensor([True]))
 r = T.floor(T.tensor([True]))
 r = T.trapezoid(T.tensor([1., 2, 3])), T.cumulative_trapezoid(T.tensor([1., 2, 3])), T.gradient(T.tensor([1., 4, 9]))[0], T.vander(T.tensor([1, 2, 3])), T.cov(T.tensor([[0., 1, 2], [2, 1, 0]])), T.corrcoef(T.tensor([[0., 1, 2], [2, 1, 0]])), T.renorm(T.ones(2, 2), 2, 0, 1.), T.dist(T.ones(2), T.zeros(2)), T.block_diag(T.ones(1, 1), T.ones(1, 2)), T.broadcast_tensors(T.ones(2, 1), T.ones(1, 2))[0].shape, T.broadcast_shapes((2, 1), (1, 3)), T.atleast_2d(T.tensor(1)).shape
 r = T.broadcast_shapes((2,), (3,))
-r = T.isin(T.tensor([1, 2]), T.tensor([2])), T.aminmax(T.tensor([1., 2])), T.nansum(T.tensor([nan, 1.])), T.nanmean(T.tensor([nan, 1.])), T.argwhere(T.tensor([0, 1])), T.bitwise_left_shift(T.tensor([1]), 2), T.logical_xor(T.tensor([1]), T.tensor([0])), T.logical_not(T.tensor([0, 2])), T.narrow_copy(T.arange(3), 0, 0, 1), T.select_scatter(T.zeros(2, 2), T.ones(2), 0, 0), T.slice_scatter(T.zeros(3), T.ones(1), start=1, end=2), T.masked_select(T.arange(2), T.tensor([True, False])), T.unravel_index(T.tensor([5]), (2, 3)), T.complex if False else 0
+r = T.isin(T.tensor([1, 2]), T.tensor([2])), T.aminmax(T.tensor([1., 2])), T.nansum(T.tensor([nan, 1.])), T.nanmean(T.tensor([nan, 1.])), T.argwhere(T.tensor([0, 1])), T.bitwise_left_shift(T.tensor([1]), 2), T.logical_xor(T.tensor([1]), T.tensor([0])), T.logical_not(T.tensor([0, 2])), T.narrow_copy(T.arange(3), 0, 0, 1), T.select_scatter(T.zeros(2, 2), T.ones(2), 0, 0), T.slice_scatter(T.zeros(3), T.ones(1), start=1, end=2), T.masked_select(T.arange(2), T.tensor([True, False])), T.unravel_index(T.tensor([5]), (2, 3))
 """

@@ -319,5 +319,5 @@ A = T.tensor([[2., 1.], [.5, 3.]]); r = T.linalg.diagonal(A)
 A = T.tensor([[2., 1.], [.5, 3.]]); r = T.linalg.vecdot(A, A)
 A = T.tensor([[2., 1.], [.5, 3.]]); r = T.linalg.matrix_power(A, 3)
 A = T.tensor([[2., 1.], [.5, 3.]]); r = T.linalg.matrix_power(A, 0)
-A = T.tensor([[2., 1.], [.5, 3.]]); r = T.linalg.tensorinv(A.view(2, 2, 1)) if False else A
+A = T.tensor([[2., 1.], [.5, 3.]]); r = T.linalg.inv(A)
 """

@@ -9,6 +9,8 @@ import gt
 from gt.models.sampling import keep_top_k, keep_top_p, next_token
 from gt.testing import assert_close
 
+pytestmark = pytest.mark.transport
+
 
 def worked_out(model, tokens, count):
     """Greedy generation in the plainest way."""
@@ -194,7 +196,7 @@ def test_shapes_of_a_decoding_step_repeat():
         ({"do_sample": True, "top_p": 0.0}, ValueError, "top_p"),
         ({"do_sample": True, "top_p": 1.1}, ValueError, "top_p"),
         ({"seed": 1, "generator": gt.Generator()}, ValueError, "not both"),
-        ({"attention_mask": gt.ones(2, 3)}, ValueError, r"\(2, 3\), input_ids \(2, 7\)"),
+        ({"attention_mask": gt.ones(2, 3)}, ValueError, r"\(2, 3\), but input_ids has shape \(2, 7\)"),
         ({"beams": 3}, TypeError, "beams"),
     ],
 )

@@ -119,7 +119,9 @@ def test_missing_files(tmp_path):
         Qwen3ForCausalLM.from_pretrained(tmp_path)
     tiny_model().config.save_pretrained(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match="neither model.safetensors.*pytorch_model.bin would have to be conv"):
+    with pytest.raises(
+        FileNotFoundError, match="has neither model.safetensors.*; convert pytorch_model.bin to safetensors"
+    ):
         Qwen3ForCausalLM.from_pretrained(tmp_path)
 
 
@@ -133,7 +135,7 @@ def test_a_missing_shard_is_named(tmp_path):
     _, index = sharded(tmp_path)
     name = index["weight_map"]["model.norm.weight"]
     (tmp_path / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"not there: {name}"):
+    with pytest.raises(FileNotFoundError, match=f"names missing files: {name}"):
         Qwen3ForCausalLM.from_pretrained(tmp_path)
 
 
@@ -143,7 +145,7 @@ def test_an_index_that_disagrees_with_its_shards(tmp_path):
     index["weight_map"]["model.norm.weight"] = other
     index["weight_map"]["ghost"] = other
     path.write_text(json.dumps(index))
-    with pytest.raises(ValueError, match="model.norm.weight, which the index places elsewhere.*lacks ghost"):
+    with pytest.raises(ValueError, match="model.norm.weight, which the index places elsewhere.*does not contain ghost"):
         Qwen3ForCausalLM.from_pretrained(tmp_path)
 
 

@@ -72,9 +72,9 @@ def test_layer_types_follow_from_the_window():
         ({"layer_types": ["full_attention"]}, "layer_types has 1 entries for 2 layers"),
         ({"layer_types": ["full_attention", "odd"]}, "layer_types: unknown odd"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "set use_sliding_window"),
-        ({"rope_scaling": {"rope_type": "longrope"}}, "the type 'longrope' is not known"),
+        ({"rope_scaling": {"rope_type": "longrope"}}, "rope_scaling: unknown type 'longrope'"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "needs a positive factor"),
-        ({"model_type": "llama"}, "configuration of a 'llama' model"),
+        ({"model_type": "llama"}, "expected the configuration of a 'qwen3' model, got that of a 'llama' model"),
     ],
 )
 def test_wrong_fields_are_refused(changes, message):
@@ -89,5 +89,5 @@ def test_wrong_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not JSON"):
         Qwen3Config.from_pretrained(tmp_path)
     (tmp_path / "config.json").write_text("[1]")
-    with pytest.raises(ValueError, match="holds a list"):
+    with pytest.raises(ValueError, match="must contain a JSON object, but contains a list"):
         Qwen3Config.from_pretrained(tmp_path)

@@ -12,6 +12,8 @@ from gt import optim
 from gt.models import Qwen3Config, Qwen3ForCausalLM
 from gt.serialization import load_file
 
+pytestmark = pytest.mark.transport
+
 
 @pytest.fixture(params=CASES)
 def case(request):

@@ -154,7 +154,7 @@ def test_cache_with_another_batch_is_refused():
     model = tiny_model()
     with gt.no_grad():
         cache = model(some_tokens(batch=2)).past_key_values
-        with pytest.raises(ValueError, match="batch of 2, the new tokens come in one of 3"):
+        with pytest.raises(ValueError, match="batch of 2, but the new tokens have a batch of 3"):
             model(some_tokens(batch=3), past_key_values=cache)
 
 
@@ -175,7 +175,10 @@ def test_masks():
         (lambda m: m(), "give either input_ids or inputs_embeds"),
         (lambda m: m(gt.tensor([1, 2])), r"input_ids must be \[batch, tokens\]; the shape is \(2,\)"),
         (lambda m: m(some_tokens(), attention_mask=gt.ones(2, 5)), r"= \(2, 7\).*the shape is \(2, 5\)"),
-        (lambda m: m(some_tokens(), labels=gt.zeros(2, 5).long()), r"\(2, 5\), the logits are for \(2, 7\)"),
+        (
+            lambda m: m(some_tokens(), labels=gt.zeros(2, 5).long()),
+            r"labels have shape \(2, 5\), but the logits have \(2, 7\)",
+        ),
     ],
 )
 def test_wrong_use(call, message):

@@ -396,5 +396,5 @@ def test_lazy_names():
     from gt.nn import SGD
 
     assert SGD is gt.optim.SGD
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+    with pytest.raises(AttributeError, match="gt.nn.Nothing is not in GT yet"):
         nn.Nothing

@@ -11,6 +11,7 @@ import gt
 ROWS = json.loads((Path(__file__).parent / "fixtures" / "nn_programs.json").read_text())
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize("program, expected", ROWS, ids=range(len(ROWS)))
 def test_program(program, expected):
     actual = Space(gt).run(program)

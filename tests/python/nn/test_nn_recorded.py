@@ -13,6 +13,7 @@ RECORDED = {name: load(f"{name}.json") for name in TABLES}
 CASES = [(name, program) for name, cases in RECORDED.items() for program in cases]
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("table, program", CASES, ids=[program for _, program in CASES])
 def test_program(table, program, dtype):

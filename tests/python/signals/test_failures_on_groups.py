@@ -38,3 +38,14 @@ def test_two_failures_are_raised_one_after_the_other():
             gt.synchronize()
     gt.synchronize()
     assert first.tolist() == second.tolist() == [1]
+
+
+def test_a_failure_of_the_next_step_at_the_same_line_is_raised():
+    weight = gt.ones(1)
+    for index in (7, 8, 9):
+        with gt.signal.context("everywhere"):
+            rows = gt.arange(3.0)[gt.tensor([index])]
+            weight += rows
+        with pytest.raises(IndexError, match=str(index)):
+            weight.tolist()
+        assert weight.tolist() == [1]

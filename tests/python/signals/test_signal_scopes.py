@@ -8,6 +8,8 @@ import pytest
 import gt
 from gt.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.transport
+
 
 def now():
     return gt._core.signal_name(gt._core.signal_scope())
@@ -42,7 +44,7 @@ def test_a_scope_is_left_by_an_exception():
 
 def test_by_hand():
     gt.signal.enter("outer")
-    with pytest.raises(RuntimeError, match='exit of signal "inner", but the innermost scope is "outer"'):
+    with pytest.raises(RuntimeError, match='cannot exit signal "inner": the innermost scope is "outer"'):
         gt.signal.exit("inner")
     gt.signal.exit("outer")
     with pytest.raises(RuntimeError, match="no scope was entered"):

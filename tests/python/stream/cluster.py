@@ -26,6 +26,8 @@ from isolated import environment
 
 # How long anything may take on a machine that does other work too.
 PATIENCE = 30.0
+# What workers of a test show to its servers.
+WORKER_TOKEN = "the workers of this test"
 
 
 def eventually(what: str, is_so: Callable[[], Any], *, within: float = PATIENCE) -> Any:
@@ -123,6 +125,8 @@ class Server(Process):
 
     port: int
     fingerprint: str | None
+    # What clients have to know.
+    token: str | None = None
 
     def wait_ready(self) -> None:
         self.wait_for("ready at ")
@@ -186,11 +190,24 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def server(self, *args: Any, port: int = 0, workers: int = 0, cwd: Path | None = None, **variables: Any) -> Server:
+    def server(
+        self,
+        *args: Any,
+        port: int = 0,
+        workers: int = 0,
+        token: str | None = None,
+        cwd: Path | None = None,
+        **variables: Any,
+    ) -> Server:
         """A server that is ready, with so many workers of its own that have joined."""
         args = (*args, "--workers", workers) if workers else args
+        if token is not None:
+            args = (*args, "--token-file", self.secret_file(token))
+        # Workers that come over a network need one. Tests of what happens without it set it to nothing.
+        variables = {"GT_WORKER_TOKEN": WORKER_TOKEN} | variables
         command = [sys.executable, "-m", "gt", "server", "-p", str(port), *map(str, args)]
         server: Server = self._start(Server, command, "server", variables, cwd)
+        server.token = token
         server.wait_ready()
         self.strays += server.children()
         if workers:
@@ -199,7 +216,15 @@ class Cluster:
 
     def worker(self, port: int, *args: Any, cwd: Path | None = None, **variables: Any) -> Process:
         command = [sys.executable, "-m", "gt", "worker", "-p", str(port), *map(str, args)]
+        variables = {"GT_WORKER_TOKEN": WORKER_TOKEN} | variables
         return self._start(Process, command, "worker", variables, cwd)
+
+    def secret_file(self, secret: str) -> Path:
+        """A file that nobody else can read."""
+        path = self.directory / f"secret_{len(list(self.directory.iterdir()))}"
+        path.touch(mode=0o600)
+        path.write_text(secret + "\n")
+        return path
 
     def client(self, program: str, address: str | None = None, *, name: str = "client", **variables: Any) -> Process:
         """A script; connected from its first op on, if there is an address."""
@@ -218,7 +243,7 @@ class Cluster:
         command = [sys.executable, "-m", "gt", "status", "-p", str(server.port), "--json"]
         if server.fingerprint:
             command += ["--fingerprint", server.fingerprint]
-        variables = environment(XDG_RUNTIME_DIR=self.directory)
+        variables = environment(XDG_RUNTIME_DIR=self.directory, **{"GT_TOKEN": server.token} if server.token else {})
         done = subprocess.run(command, env=variables, timeout=PATIENCE, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -40,6 +40,41 @@ def test_ctrl_c_ends_a_wait_for_a_server(cluster: Cluster):
     assert cluster.run("import gt; print(gt.ones(3).sum().item())", server.address, within=15) == "3.0\n"
 
 
+# A loop that records far faster than it can run, interrupted, then a checkpoint.
+SAVING = """
+import gt, time
+x = gt.randn(600, 600) * 0.04
+(x @ x).tanh().sum().item()
+print("looping", flush=True)
+steps = 0
+try:
+    while True:
+        x = (x @ x).tanh()
+        steps += 1
+except KeyboardInterrupt:
+    start = time.perf_counter()
+    gt.save({"x": x}, PATH)
+    print("saved after", steps, time.perf_counter() - start, flush=True)
+assert gt.load(PATH)["x"].shape == (600, 600)
+"""
+
+
+@pytest.mark.undisturbed
+@pytest.mark.parametrize("through_server", [False, True])
+def test_a_save_after_ctrl_c_waited_for_all_that_was_recorded(cluster: Cluster, through_server: bool):
+    address = cluster.server(workers=1).address if through_server else None
+    path = cluster.directory / "model.gt"
+    client = cluster.client(SAVING.replace("PATH", repr(str(path))), address)
+    client.wait_for("looping")
+    # Long enough that what was recorded without a limit would take minutes.
+    time.sleep(3)
+    client.send(signal.SIGINT)
+    client.wait_for("saved after", within=20)
+    took = float(client.succeeded().split()[-1])
+    # About a second of work is left; the cores may be busy with something else.
+    assert took < 10, client.printed()
+
+
 def test_work_goes_on_after_ctrl_c(cluster: Cluster):
     server = cluster.server(workers=1)
     program = """
@@ -158,7 +193,7 @@ def test_a_worker_that_is_told_to_end_finishes_what_it_has(cluster: Cluster):
     worker.send(signal.SIGTERM)
     assert worker.ended(within=20) == 0
     printed = client.succeeded(within=15)
-    assert "result 500.0" in printed and "worker_0 is gone (it left)" in printed, printed
+    assert "result 500.0" in printed and "worker_0 is lost (the worker disconnected)" in printed, printed
 
 
 def test_a_second_ctrl_c_ends_a_worker_that_drains(cluster: Cluster):

@@ -199,7 +199,7 @@ def test_a_lost_worker_is_raised_and_the_loader_goes_on_with_those_that_are_left
     client.wait_for("running")
     workers[0 if which == "home" else 2].kill()
     printed = client.succeeded().splitlines()
-    assert printed[1].startswith("lost: ") and "is gone" in printed[1], printed
+    assert printed[1].startswith("lost: ") and "is lost" in printed[1], printed
     epoch, rest = json.loads(printed[-1])
     # What comes then are the last batches of the epoch it stood in.
     of_epoch = len(alone["batches"]) // 2

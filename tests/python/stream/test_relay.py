@@ -59,7 +59,7 @@ def test_a_client_trains_on_a_worker_that_it_cannot_reach(cluster: Cluster):
     worker.kill()
     cluster.worker(server.port, *reach, "--listen", "0.0.0.0", "--advertise", NOWHERE)
     printed = client.succeeded(within=60)
-    assert "far is gone" in printed and re.search(r"script_\d+\.py", printed) and "again 4.0" in printed, printed
+    assert "far is lost" in printed and re.search(r"script_\d+\.py", printed) and "again 4.0" in printed, printed
 
 
 def test_nobody_is_where_the_worker_says_it_is():

@@ -26,13 +26,13 @@ def test_a_worker_that_dies_is_started_again(cluster: Cluster):
     assert worker["id"] == "worker_0"
     printed = client.succeeded(within=60).splitlines()
     assert sum(line.startswith("lost:") for line in printed) <= 1 and printed[-1].startswith("done"), printed
-    assert "signal: 9" in server.said() and "started again" in server.said(), server.said()
+    assert "signal: 9" in server.said() and "restarted" in server.said(), server.said()
     left = sockets(cluster)
     assert len(left) == 2 and not any(str(first) in name for name in left), left
     # One that is told to end is not needed any more.
     os.kill(second, signal.SIGTERM)
     cluster.wait_for_workers(server, 0)
-    eventually("it is said", lambda: server.said().rstrip().endswith("worker 0 of this server has ended"))
+    eventually("it is said", lambda: server.said().rstrip().endswith(f"worker process {second} of this server exited"))
 
 
 def test_the_next_start_removes_what_killed_processes_left(cluster: Cluster):

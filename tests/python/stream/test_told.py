@@ -24,11 +24,11 @@ def test_a_server_tells_who_comes_and_goes(cluster: Cluster):
     expected = (
         r"worker worker_0: joined",
         r"session \d+: opened by",
-        r"session \d+: lives on worker_0",
+        r"session \d+: placed on worker_0",
         r"session \d+: closed",
-        r"worker worker_0: gone",
-        r"session \d+: lost what it had on worker_0",
-        r"worker 0 of this server has ended",
+        r"worker worker_0: lost",
+        r"session \d+: lost its values on worker_0",
+        r"worker process \d+ of this server exited",
     )
     eventually(
         "all of it is told", lambda: all(re.search(f"\\[DISPATCHER\\] {line}", server.said()) for line in expected)
@@ -47,7 +47,7 @@ def test_a_server_is_silent_otherwise(cluster: Cluster):
 def test_a_group_in_one_process_has_a_dispatcher_too(cluster: Cluster):
     client = cluster.client("import gt\ngt.gpu_workers(2)\nprint(gt.ones(3).sum().item())", GT_DEBUG_DISPATCHER=1)
     client.succeeded()
-    assert re.search(r"\[DISPATCHER\] session \d+: lives on worker_\d", client.said()), client.said()
+    assert re.search(r"\[DISPATCHER\] session \d+: placed on worker_\d", client.said()), client.said()
 
 
 def test_a_connected_client_logs_its_session(cluster: Cluster):

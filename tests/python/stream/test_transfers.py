@@ -111,5 +111,5 @@ def test_a_neighbor_that_is_out_of_reach_for_good_is_an_error_within_five_second
         between[1 if home == "worker_0" else 0].end()
         printed = client.succeeded(within=30)
     after = next(line for line in printed.splitlines() if line.startswith("after"))
-    assert float(after.split()[1]) < 5 and "is gone" in after, printed
+    assert float(after.split()[1]) < 5 and "is lost" in after, printed
     assert "goes on: [True, True, True]" in printed, printed

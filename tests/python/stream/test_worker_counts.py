@@ -23,4 +23,4 @@ def test_a_session_is_limited_to_some_workers(cluster: Cluster):
     server = cluster.server(workers=2)
     cluster.wait_for_workers(server, 2)
     said = cluster.run(SCRIPT, server.address)
-    assert "[1, 2, 1, 'gpu_workers(3): the server has 2 workers'] 15.0" in said
+    assert "[1, 2, 1, 'gpu_workers(3): the server has only 2 workers'] 15.0" in said

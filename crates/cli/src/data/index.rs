@@ -5,11 +5,15 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::Input;
+use super::{InDoubt, Input};
 use crate::{size, table};
 
-/// Read the footers of a data set's files, keep what they say, and print it
+/// Print what a data set contains, and cache its index
+///
+/// The index is kept in GT_CACHE_DIR, so that the data set opens faster the next
+/// time.
 #[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct IndexArgs {
     #[command(flatten)]
     input: Input,
@@ -17,7 +21,7 @@ pub(crate) struct IndexArgs {
 
 pub(crate) fn run(args: &IndexArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let source = args.input.open()?;
+    let source = args.input.open(InDoubt::Warn)?;
     let took = begun.elapsed();
     let blocks = source.blocks();
     let samples: u64 = blocks.iter().map(|b| b.samples as u64).sum();
@@ -26,14 +30,14 @@ pub(crate) fn run(args: &IndexArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     files.dedup();
     writeln!(
         out,
-        "{samples} samples in {} files, {} blocks; {} in memory; looked at in {:.3} s",
+        "{samples} samples in {} files, {} blocks; {} in memory; indexed in {:.3} s",
         files.len(),
         blocks.len(),
         size::show(memory),
         took.as_secs_f64()
     )?;
     let rows: Vec<Vec<String>> = source.fields().iter().map(|f| vec![f.name.clone(), f.to_string()]).collect();
-    table::write(out, &["COLUMN", "HOLDS"], &rows)?;
+    table::write(out, &["COLUMN", "TYPE"], &rows)?;
     for (_, why) in source.unread() {
         writeln!(out, "not read: {why}")?;
     }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cache;
+mod events;
 mod index;
 mod progress;
 mod shuffle;
@@ -11,13 +12,14 @@ mod stop;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
-use gt_data::{ParquetOptions, Source, interruptible};
+use gt_data::{FileAccess, ParquetOptions, Source, interruptible};
 use signal_hook::consts::SIGPIPE;
 
 use crate::ending::{Ended, of_signal};
 
-/// Look at, rewrite and measure data sets in files.
+/// Inspect, rewrite and benchmark data sets in files
 #[derive(Args, Debug)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
@@ -35,18 +37,29 @@ enum What {
 /// Which data set.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Files, folders, patterns such as 'train/*.parquet', or URLs of them (file, s3, gs, az, http, https)
+    /// Files, folders or patterns such as 'train/*.parquet', also as URLs (file, s3, gs, az, http, https)
     #[arg(required = true)]
     files: Vec<String>,
-    /// Columns to read, with commas between them; all by default
+    /// Columns to read, separated by commas (default: all)
     #[arg(long, value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Leave out files that cannot be read
+    /// Skip files that cannot be read
     #[arg(long)]
     skip_errors: bool,
-    /// Show no progress
+    /// Do not show progress
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    events: events::EventArgs,
+}
+
+/// What a command does where rows of different events may be taken for samples.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InDoubt {
+    /// It only looks at them: it says so.
+    Warn,
+    /// What it writes would no longer tell which rows belong together: it refuses.
+    Refuse,
 }
 
 /// Reads a count that cannot be zero.
@@ -55,7 +68,7 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
 }
 
 impl Input {
-    fn open(&self) -> anyhow::Result<Arc<dyn Source>> {
+    fn open(&self, in_doubt: InDoubt) -> anyhow::Result<Arc<dyn Source>> {
         let options = ParquetOptions {
             columns: self.columns.clone(),
             skip_errors: self.skip_errors,
@@ -63,22 +76,36 @@ impl Input {
         };
         let shown = !self.quiet && std::io::stderr().is_terminal();
         if shown {
-            eprint!("looking at the files…");
+            eprint!("indexing files…");
         }
-        let opened = gt_data::open(&self.files, &options);
+        let opened = self.opened(&options);
         if shown {
             eprint!("\r\x1b[K");
         }
-        let source = opened?;
+        let (source, doubt) = opened?;
+        match doubt {
+            Some(doubt) if in_doubt == InDoubt::Refuse => bail!("{doubt}"),
+            Some(doubt) => gt_observe::say(format_args!("gt: warning: {doubt}")),
+            None => {}
+        }
         for (_, why) in source.left_out() {
-            eprintln!("gt: left out {why}");
+            gt_observe::say(format_args!("gt: warning: skipped {why}"));
         }
         Ok(source)
     }
 
+    fn opened(&self, options: &ParquetOptions) -> anyhow::Result<(Arc<dyn Source>, Option<String>)> {
+        if let Some(spec) = self.events.source(&self.files, options)? {
+            return Ok((spec.open(&FileAccess::everything())?, None));
+        }
+        let source = gt_data::open(&self.files, options)?;
+        let doubt = self.events.doubt(&self.files, options, &source)?;
+        Ok((source, doubt))
+    }
+
     /// Opens the data set, and shows on a terminal how much of it has been read.
     fn open_watched(&self, what: &str) -> anyhow::Result<Arc<dyn Source>> {
-        Ok(progress::Watched::on_terminal(self.open()?, what, self.quiet))
+        Ok(progress::Watched::on_terminal(self.open(InDoubt::Refuse)?, what, self.quiet))
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) type ColumnSteps = (String, Vec<Step>);
 
 pub(crate) fn parse(text: &str) -> Result<ColumnSteps, String> {
     let (column, steps) =
-        text.split_once(':').ok_or_else(|| format!("{text:?} is not a change: write COLUMN:STEP[=NUMBER],…"))?;
+        text.split_once(':').ok_or_else(|| format!("{text:?} names no column: write COLUMN:STEP[=NUMBER],…"))?;
     let steps: Result<Vec<Step>, String> = steps.split(',').map(step).collect();
     Ok((column.to_owned(), steps?))
 }
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<ColumnSteps, String> {
 fn step(text: &str) -> Result<Step, String> {
     let (name, numbers) = text.split_once('=').unwrap_or((text, ""));
     let numbers: Result<Vec<f64>, _> = numbers.split(':').filter(|n| !n.is_empty()).map(str::parse).collect();
-    let numbers = numbers.map_err(|_| format!("{text:?} has a number that is none"))?;
+    let numbers = numbers.map_err(|_| format!("{text:?} contains an invalid number"))?;
     Ok(match (name, &numbers[..]) {
         ("add", &[a]) => Step::Add(a),
         ("sub", &[a]) => Step::Add(-a),
@@ -36,7 +36,8 @@ fn step(text: &str) -> Result<Step, String> {
         ("round", []) => Step::Round,
         _ => {
             return Err(format!(
-                "{text:?} is not a step: add= sub= mul= div= pow= clip=LOW:HIGH log log1p log10 exp sqrt abs sin cos tanh floor round"
+                "{text:?} is not a valid step: use add=N sub=N mul=N div=N pow=N clip=LOW:HIGH log log1p log10 exp sqrt abs sin cos \
+                 tanh floor or round"
             ));
         }
     })

@@ -212,17 +212,6 @@ impl Node {
         *self.label.lock() = Some(label);
     }
 
-    /// Lets the node keep the first input seen in `cell` although the write that follows moves it on: an in-place op
-    /// knows the value it replaces. What stands beside it (`x.mul_(x)`) is not excused, as in PyTorch.
-    pub(crate) fn excuse(&self, cell: &Arc<Cell>) {
-        if let NodeKind::Op { saved, .. } = &self.kind
-            && let Some(set) = &mut *saved.lock()
-            && let Some(saved) = set.ins.iter_mut().flatten().find(|s| std::ptr::eq(s.cell.as_ptr(), Arc::as_ptr(cell)))
-        {
-            saved.cell = Weak::new();
-        }
-    }
-
     /// Where the gradients of its inputs go; `None` for inputs that need none.
     pub fn next_steps(&self) -> Vec<Option<NextStep>> {
         let step = |edge: &Edge| match edge {

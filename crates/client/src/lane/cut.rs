@@ -1,14 +1,23 @@
 //! Where a lane's window ends and is sent: at a read, at a boundary, by count (LANE-1), or because somebody waits for it.
 
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
 use gt_ir::{TensorId, Window};
 
-use super::{HAND_OVER_BYTES, Lane, REGISTRY, UPLOAD_CUT_BYTES, lane_of, mine};
-use crate::error::Result;
-use crate::session::{self, Cuts, Session, blocking, interrupted, wait_error};
+use super::{HAND_OVER_BYTES, Lane, REGISTRY, SHARED_FREES, UPLOAD_CUT_BYTES, free_shared, lane_of, mine};
+use crate::error::{Error, Result};
+use crate::run_ahead::Kind;
+use crate::seat::Seat;
+use crate::session::{self, Cuts, Session, interrupted, wait_error};
 use crate::value::Value;
 
 /// Instructions beyond which a joined window is cut all the same.
 const JOINED_MOST: usize = 4096;
+
+/// Estimated work beyond which a joined window is cut, so that recording cannot run far ahead. The estimate is the op table's,
+/// and so depends on the stream alone.
+const JOINED_WORK_NS: u64 = 2_000_000_000;
 
 /// Why a window ends.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,9 +36,17 @@ fn cuts(session: Option<&Session>) -> Cuts {
 }
 
 /// Sends the window that defines `id`, if it is still being recorded by another lane.
-pub(super) fn cut_foreign(id: TensorId) -> Result<()> {
+///
+/// # Errors
+/// Also when it belongs to another session than what is recorded in `own`.
+pub(super) fn cut_foreign(id: TensorId, own: &Lane) -> Result<()> {
     match lane_of(id) {
         Some(lane) => {
+            let there = lane.seat();
+            let here = own.seat();
+            if !std::ptr::eq(there, here) {
+                return Err(Error::State(there.foreign_tensor(here)));
+            }
             let unsent = lane.pending.lock().first_unsent <= id.n();
             // Whoever sends right now has it on its way; the lock says when it is there.
             if unsent {
@@ -102,19 +119,31 @@ pub(crate) fn cut_for_read(value: &Value) -> Result<()> {
         return Ok(());
     }
     value.mark_shared();
-    cut_foreign(value.id())
+    cut_foreign(value.id(), lane)
 }
 
-/// Cuts every lane.
-pub(crate) fn cut_all() -> Result<()> {
-    let lanes = REGISTRY.lock().lanes.clone();
-    lanes.iter().try_for_each(|lane| lane.cut(Cut::Foreign))
+/// Cuts every lane of a seat.
+pub(crate) fn cut_all(seat: &Seat) -> Result<()> {
+    lanes_of(seat).iter().try_for_each(|lane| lane.cut(Cut::Foreign))
 }
 
-/// For the worker that has run dry: sends what lanes recorded and then left alone for a whole turn. Returns whether some
-/// lane still has something to send.
-pub fn cut_idle() -> bool {
-    let lanes = REGISTRY.lock().lanes.clone();
+/// Whether a lane of a seat has recorded what was not sent.
+pub(crate) fn has_unsent(seat: &Seat) -> bool {
+    lanes_of(seat).iter().any(|lane| !lane.pending.lock().window.instrs.is_empty())
+}
+
+fn lanes_of(seat: &Seat) -> Vec<&'static Lane> {
+    REGISTRY.lock().lanes.iter().copied().filter(|lane| lane.is_of(seat)).collect()
+}
+
+/// For a worker that has run dry: a hook that sends what lanes recorded for its session and then left alone for a whole turn, and
+/// returns whether some lane still has something to send. The seat is that of the session, once it has one.
+pub fn idle_cut(seat: Arc<OnceLock<&'static Seat>>) -> impl Fn() -> bool + Send + Sync {
+    move || seat.get().is_some_and(|seat| cut_idle(seat))
+}
+
+fn cut_idle(seat: &Seat) -> bool {
+    let lanes = lanes_of(seat);
     let mut more = false;
     for lane in lanes {
         let mut pending = lane.pending.lock();
@@ -136,7 +165,7 @@ pub fn cut_idle() -> bool {
 }
 
 impl Lane {
-    fn take(&self, cut: Cut, cuts: Cuts) -> Option<Window> {
+    fn take(&self, cut: Cut, cuts: Cuts) -> Option<(Window, Kind)> {
         let mut pending = self.pending.lock();
         let broken = pending.broken;
         match cut {
@@ -144,7 +173,7 @@ impl Lane {
                 if pending.since_cut > 0 {
                     pending.cut_at = cuts.after(pending.cut_at);
                 }
-                pending.since_cut = 0;
+                (pending.since_cut, pending.work_since_cut_ns) = (0, 0);
                 pending.broken = false;
             }
             Cut::Idle | Cut::Foreign => {
@@ -155,6 +184,7 @@ impl Lane {
         if pending.window.instrs.is_empty() && pending.window.frees.is_empty() {
             return None;
         }
+        pending.freed += pending.window.frees.len() as u64;
         // Idle cuts depend on time; a foreign cut depends on another thread. Neither window may enter a cache.
         let eager = broken || cut != Cut::Stream;
         let joined = !eager && !pending.stretch_broken && pending.stretches.is_complete();
@@ -165,7 +195,8 @@ impl Lane {
         let fresh =
             Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
         let window = std::mem::replace(&mut pending.window, fresh);
-        Some(Window { eager, joined, ..window })
+        let kind = Kind { instrs: window.instrs.len(), work_ns: std::mem::take(&mut pending.work_ns) };
+        Some((Window { eager, joined, ..window }, kind))
     }
 
     /// A cut that the stream decides. In a stretch that is being joined it is counted, not made.
@@ -174,33 +205,42 @@ impl Lane {
         let joins = pending.stretches.is_expected()
             && !pending.stretch_broken
             && pending.window.instrs.len() < JOINED_MOST
+            && pending.work_ns < JOINED_WORK_NS
             && pending.upload_bytes < UPLOAD_CUT_BYTES;
         if joins {
             if pending.since_cut > 0 {
                 pending.cut_at = cuts(session::running()).after(pending.cut_at);
             }
-            pending.since_cut = 0;
+            (pending.since_cut, pending.work_since_cut_ns) = (0, 0);
             return Ok(());
         }
         drop(pending);
         self.cut(Cut::Stream)
     }
 
-    /// Sends what was recorded, and waits for it if that is wanted (LANE-5).
+    /// Sends what was recorded, once there is little enough ahead of it (LANE-7), and waits for it if that is wanted (LANE-5).
     pub(super) fn cut(&self, cut: Cut) -> Result<()> {
-        match self.send(cut)? {
-            Some(session) if session.waits && cut == Cut::Stream => {
-                blocking(|| session.link.synchronize(&interrupted)).map_err(wait_error)
-            }
-            _ => Ok(()),
+        let Some(session) = self.session() else { return Ok(()) };
+        if cut != Cut::Stream {
+            return self.send(cut).map(drop);
         }
+        // What is recorded is sent also when a wait before that is given up.
+        let freed = if SHARED_FREES.swap(false, Ordering::AcqRel) { free_shared() } else { Ok(()) };
+        let waited = session.ahead.wait(&*session.link);
+        let sent = self.send(cut);
+        freed?;
+        waited?;
+        if sent? && session.waits {
+            session.wait_for(|link, cancel| link.synchronize(cancel))?;
+        }
+        Ok(())
     }
 
-    /// Sends what was recorded; the session it went to, if there was anything.
-    pub(super) fn send(&self, cut: Cut) -> Result<Option<&'static Session>> {
-        let Some(session) = session::running() else { return Ok(None) };
+    /// Sends what was recorded; whether there was anything.
+    pub(super) fn send(&self, cut: Cut) -> Result<bool> {
+        let Some(session) = self.session() else { return Ok(false) };
         let _in_order = session::lock(&self.sending);
-        let Some(window) = self.take(cut, session.cuts) else { return Ok(None) };
+        let Some((window, kind)) = self.take(cut, session.cuts) else { return Ok(false) };
         if let Some(print) = session.debug {
             let what = if window.eager { "early" } else { "whole" };
             print(&format!(
@@ -211,20 +251,22 @@ impl Lane {
             ));
         }
         let sent = if session.link.is_full() {
-            blocking(|| session.link.send(window, &interrupted))
+            session.wait_for(|link, cancel| link.send(window, cancel))
         } else {
-            session.link.send(window, &interrupted)
+            session.link.send(window, &interrupted).map_err(wait_error)
         };
-        sent.map(|()| Some(session)).map_err(wait_error)
+        session.ahead.sent(&*session.link, kind);
+        sent.map(|()| true)
     }
 
     /// `None` when the owner is sending at this moment.
     fn try_cut_idle(&self) -> Option<()> {
-        let session = session::running()?;
+        let session = self.session()?;
         let _in_order = self.sending.try_lock()?;
-        if let Some(window) = self.take(Cut::Idle, session.cuts) {
+        if let Some((window, kind)) = self.take(Cut::Idle, session.cuts) {
             // The worker calls this while it is dry, so there are credits.
             let _ = session.link.send(window, &|| true);
+            session.ahead.sent(&*session.link, kind);
         }
         Some(())
     }

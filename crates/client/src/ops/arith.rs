@@ -3,9 +3,12 @@
 use gt_ir::ops::{Binary, Compare, Complaint, Select, Side};
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar};
+use smallvec::SmallVec;
 
 use super::{check_fits, default_dtype, result_type};
+use crate::autograd::{grad_enabled, no_grad};
 use crate::error::{Error, Result};
+use crate::known;
 use crate::tensor::Tensor;
 
 /// An operand: a tensor or a number.
@@ -80,9 +83,7 @@ impl Tensor {
                 if x.shape() == y.shape() {
                     return Tensor::apply_known(op.into(), [x, y], &[], &x.0.ty);
                 }
-                if let Some(shape) = gt_ir::broadcast(x.shape(), y.shape())
-                    && shape.checked_numel().is_some()
-                {
+                if let Some(shape) = gt_ir::broadcast(x.shape(), y.shape()) {
                     return Tensor::apply_known(op.into(), [x, y], &[], &x.ty().with_shape(shape));
                 }
             }
@@ -96,7 +97,9 @@ impl Tensor {
             let op = Binary { kind, scalar: Side::Right };
             return Tensor::apply_known(op.into(), [x], &[*n], &x.0.ty);
         }
-        Tensor::binary_promoted(kind, a, b)
+        let out = Tensor::binary_promoted(kind, a, b)?;
+        known::note_result(kind, a, b, &out);
+        Ok(out)
     }
 
     #[track_caller]
@@ -106,14 +109,14 @@ impl Tensor {
             BinaryKind::Div | BinaryKind::Atan2 if !dtype.is_float() => dtype = default_dtype(),
             // As PyTorch: a bool on either side is more likely a mistake than a number.
             BinaryKind::Sub if a.category() == 0 && b.category() == 0 => {
-                return Err(Error::State(
+                return Err(Error::Argument(
                     "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` \
                      operator instead."
                         .into(),
                 ));
             }
             BinaryKind::Sub if a.category() == 0 || b.category() == 0 => {
-                return Err(Error::State(
+                return Err(Error::Argument(
                     "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a \
                      mask, use the `~` or `logical_not()` operator instead."
                         .into(),
@@ -123,14 +126,14 @@ impl Tensor {
                 if let Arg::Number(n) = b
                     && n.as_i64() < 0
                 {
-                    return Err(Error::State("Integers to negative integer powers are not allowed.".into()));
+                    return Err(Error::Argument("Integers to negative integer powers are not allowed.".into()));
                 }
             }
             _ if divides_ints(kind, dtype) => {
                 if let Arg::Number(n) = b
                     && n.as_i64() == 0
                 {
-                    return Err(Error::State("ZeroDivisionError".into()));
+                    return Err(Error::ZeroDivision);
                 }
             }
             _ => {}
@@ -262,41 +265,63 @@ impl Tensor {
     /// Limits from below and above; either may be missing.
     #[track_caller]
     pub fn clamp<'a>(&'a self, min: Option<Arg<'a>>, max: Option<Arg<'a>>) -> Result<Tensor> {
-        let mut out = match (min, max) {
-            (None, None) => {
-                return Err(Error::State("torch.clamp: At least one of 'min' or 'max' must not be None".into()));
-            }
-            // From below first: where the bounds cross, the upper one wins as in PyTorch.
-            _ => self.clone(),
+        let number = |limit: &Option<Arg<'a>>| match limit {
+            Some(Arg::Number(n)) => Ok(Some(*n)),
+            None => Ok(None),
+            Some(Arg::Tensor(_)) => Err(()),
         };
-        if let Some(min) = min {
-            out = out.clamp_side(BinaryKind::Max, CompareKind::Le, min)?;
+        match (min, max) {
+            (None, None) => Err(Error::Argument("clamp: At least one of 'min' or 'max' must not be None".into())),
+            (min, max) => match (number(&min), number(&max)) {
+                (Ok(low), Ok(high)) => Ok(self.clamp_to_numbers(low, high)?.named("ClampBackward1")),
+                _ => {
+                    // From below first: where the bounds cross, the upper one wins as in PyTorch.
+                    let raised = match min {
+                        Some(min) => Tensor::binary(BinaryKind::Max, self, min)?,
+                        None => self.clone(),
+                    };
+                    let out = match max {
+                        Some(max) => Tensor::binary(BinaryKind::Min, &raised, max)?,
+                        None => raised,
+                    };
+                    Ok(out.named("Clamp"))
+                }
+            },
         }
-        if let Some(max) = max {
-            out = out.clamp_side(BinaryKind::Min, CompareKind::Ge, max)?;
-        }
-        let numbers = [min, max].iter().flatten().all(|limit| matches!(limit, Arg::Number(_)));
-        Ok(out.named(if numbers { "ClampBackward1" } else { "Clamp" }))
     }
 
-    /// One side of a clamp. A number passes no gradient at the limit, as PyTorch's clamp does; `maximum` would halve it.
+    /// No gradient passes at a limit, beyond it, or where an element is NaN, as in PyTorch; `maximum` would halve it at a
+    /// limit.
     #[track_caller]
-    fn clamp_side(&self, kind: BinaryKind, outside: CompareKind, limit: Arg<'_>) -> Result<Tensor> {
-        match limit {
-            Arg::Number(n) => {
-                let x = self.to_dtype(result_type(&[self.into(), limit]))?;
-                let Some(n) = limit_within(x.dtype(), n, kind == BinaryKind::Max)? else {
-                    // Nothing to limit; the result is a tensor of its own all the same.
-                    return x.alias();
-                };
-                if !x.requires_grad() {
-                    return Tensor::binary(kind, &x, n);
-                }
-                let out = Tensor::compare(outside, &x, n)?;
-                Tensor::select_by(&out, n, &x)
-            }
-            Arg::Tensor(_) => Tensor::binary(kind, self, limit),
+    fn clamp_to_numbers(&self, low: Option<Scalar>, high: Option<Scalar>) -> Result<Tensor> {
+        let limits: SmallVec<[Arg<'_>; 3]> =
+            [Some(self.into()), low.map(Arg::Number), high.map(Arg::Number)].into_iter().flatten().collect();
+        let x = self.to_dtype(result_type(&limits))?;
+        let within = |limit: Option<Scalar>, below| match limit {
+            Some(limit) => limit_within(x.dtype(), limit, below),
+            None => Ok(None),
+        };
+        let (low, high) = (within(low, true)?, within(high, false)?);
+        let limited = || {
+            let raised = low.map(|low| Tensor::binary(BinaryKind::Max, &x, low)).transpose()?;
+            let raised = raised.as_ref().unwrap_or(&x);
+            high.map_or_else(|| Ok(raised.clone()), |high| Tensor::binary(BinaryKind::Min, raised, high))
+        };
+        if low.is_none() && high.is_none() {
+            // Nothing to limit; the result is a tensor of its own all the same.
+            return x.alias();
         }
+        if !x.requires_grad() || !grad_enabled() {
+            return limited();
+        }
+        let above = low.map(|low| Tensor::compare(CompareKind::Gt, &x, low)).transpose()?;
+        let below = high.map(|high| Tensor::compare(CompareKind::Lt, &x, high)).transpose()?;
+        let inside = match (above, below) {
+            (Some(above), Some(below)) => Tensor::binary(BinaryKind::And, &above, &below)?,
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => unreachable!("one of the limits is there"),
+        };
+        Tensor::select_by(&inside, &x, &no_grad(limited)?)
     }
 }
 
@@ -320,7 +345,7 @@ fn limit_within(dtype: DType, limit: Scalar, below: bool) -> Result<Option<Scala
     if (whole < *range.start()) == below {
         return Ok(None);
     }
-    Err(Error::State(format!(
+    Err(Error::Argument(format!(
         "Clamp {} value {whole} is outside the representable range of {}",
         if below { "min" } else { "max" },
         dtype.long_name()

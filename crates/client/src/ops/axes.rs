@@ -3,6 +3,7 @@
 use gt_ir::{AxisSet, OpError, Shape};
 
 use crate::error::Result;
+use crate::tensor::Tensor;
 
 /// The axis a user means; a 0-d tensor accepts 0 and -1 as PyTorch does.
 ///
@@ -19,6 +20,19 @@ pub fn axis(dim: i64, rank: usize) -> Result<usize> {
         .into());
     }
     Ok(if dim < 0 { dim + n } else { dim } as usize)
+}
+
+impl Tensor {
+    /// The axis a user means, of a tensor that must have it: a 0-d tensor has none.
+    ///
+    /// # Errors
+    /// [`OpError::Index`] when there is no such axis.
+    pub fn own_axis(&self, dim: i64) -> Result<usize> {
+        if self.rank() == 0 {
+            return Err(OpError::index(format!("Dimension specified as {dim} but tensor has no dimensions")).into());
+        }
+        axis(dim, self.rank())
+    }
 }
 
 /// A set of axes; no dims means all of them.

@@ -14,11 +14,7 @@ impl Tensor {
     pub fn full(shape: &[usize], value: impl Into<Scalar>, dtype: Option<DType>) -> Result<Tensor> {
         let value = value.into();
         let dtype = dtype.unwrap_or_else(|| dtype_of_number(value));
-        let shape = Shape::try_new(shape)?;
-        if shape.checked_numel().is_none() {
-            return Err(OpError::shape(format!("a tensor of shape {shape} is too large to exist")).into());
-        }
-        Tensor::apply1(Fill { dtype, shape }, &[], &[value])
+        Tensor::apply1(Fill { dtype, shape: Shape::try_new(shape)? }, &[], &[value])
     }
 
     /// Zeros; the default dtype unless a dtype is given.
@@ -46,13 +42,13 @@ impl Tensor {
         let dtype = dtype.unwrap_or(if floats { default_dtype() } else { DType::I64 });
         let (a, b, s) = (start.as_f64(), end.as_f64(), step.as_f64());
         if s == 0.0 {
-            return Err(Error::State("step must be nonzero".into()));
+            return Err(Error::Argument("step must be nonzero".into()));
         }
         if !(a.is_finite() && b.is_finite()) {
-            return Err(Error::State(format!("unsupported range: {a} -> {b}")));
+            return Err(Error::Argument(format!("unsupported range: {a} -> {b}")));
         }
         if (b - a) * s.signum() < 0.0 {
-            return Err(Error::State("upper bound and lower bound inconsistent with step sign".into()));
+            return Err(Error::Argument("upper bound and lower bound inconsistent with step sign".into()));
         }
         let n = if floats {
             ((b - a) / s).ceil() as usize
@@ -61,15 +57,15 @@ impl Tensor {
             ((b - a + s - s.signum()) / s) as usize
         };
         if dtype == DType::Bool {
-            return Err(OpError::dtype("arange cannot make bool").into());
+            return Err(OpError::dtype("arange does not support dtype bool").into());
         }
-        Tensor::apply1(Iota { dtype, shape: Shape::new(&[n]) }, &[], &[start, step])
+        Tensor::apply1(Iota { dtype, shape: Shape::try_new(&[n])? }, &[], &[start, step])
     }
 
     /// `0, 1, …, n - 1` as int64.
     #[track_caller]
     pub(crate) fn iota(n: usize) -> Result<Tensor> {
-        Tensor::apply1(Iota { dtype: DType::I64, shape: Shape::new(&[n]) }, &[], &[0.into(), 1.into()])
+        Tensor::apply1(Iota { dtype: DType::I64, shape: Shape::try_new(&[n])? }, &[], &[0.into(), 1.into()])
     }
 
     /// `steps` numbers from `start` to `end`, both included.
@@ -80,7 +76,8 @@ impl Tensor {
         let (start, end) = if dtype.is_int() { (start.trunc(), end.trunc()) } else { (start, end) };
         let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
         // From both ends towards the middle, so that the last one is exactly `end`.
-        let i = Tensor::apply1(Iota { dtype: DType::F64, shape: Shape::new(&[steps]) }, &[], &[0.into(), 1.into()])?;
+        let i =
+            Tensor::apply1(Iota { dtype: DType::F64, shape: Shape::try_new(&[steps])? }, &[], &[0.into(), 1.into()])?;
         let up = i.mul(step)?.add(start)?;
         let last = steps.saturating_sub(1) as f64;
         let down = Tensor::binary(gt_ir::rows::BinaryKind::Sub, end, &i.sub(last)?.mul(-step)?)?;

@@ -1,5 +1,7 @@
 //! Einstein summation: operands are brought to (batch, free, summed) form and multiplied pair by pair.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -10,8 +12,17 @@ enum Label {
     Letter(char),
 }
 
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Label::Letter(letter) => write!(f, "'{letter}'"),
+            Label::Ellipsis(_) => f.write_str("'...'"),
+        }
+    }
+}
+
 fn bad(message: impl Into<String>) -> Error {
-    Error::State(format!("einsum(): {}", message.into()))
+    Error::Argument(format!("einsum(): {}", message.into()))
 }
 
 /// Labels of a subscript for an operand of `rank`, or (`None`) for the output with an ellipsis of `wide` axes.
@@ -62,7 +73,7 @@ impl Operand {
         {
             if tensor.shape()[i] != tensor.shape()[j] {
                 return Err(bad(format!(
-                    "subscript {:?} is repeated for an operand but the sizes don't match",
+                    "subscript {} is repeated for an operand but the sizes don't match",
                     labels[i]
                 )));
             }
@@ -122,7 +133,7 @@ fn contract(a: Operand, b: Operand, keep: impl Fn(Label) -> bool + Copy) -> Resu
         let (x, y) = (a.extent(l), b.extent(l));
         if x != y && x != 1 && y != 1 {
             return Err(bad(format!(
-                "operands do not broadcast with remapped shapes: {} and {} differ at {l:?}",
+                "operands do not broadcast with remapped shapes: {} and {} differ at subscript {l}",
                 a.tensor.shape(),
                 b.tensor.shape()
             )));
@@ -183,12 +194,10 @@ impl Tensor {
         };
         for (i, l) in wanted.iter().enumerate() {
             if wanted[..i].contains(l) {
-                return Err(bad(format!("output subscript {l:?} appears more than once in the output")));
+                return Err(bad(format!("output subscript {l} appears more than once in the output")));
             }
             if !parsed.iter().flatten().any(|m| m == l) {
-                return Err(bad(format!(
-                    "output subscript {l:?} does not appear in the equation for any input operand"
-                )));
+                return Err(bad(format!("output subscript {l} does not appear in the equation for any input operand")));
             }
         }
         let mut queue: Vec<Operand> =

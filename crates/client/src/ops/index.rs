@@ -6,8 +6,9 @@
 
 use gt_ir::ops::{Complaint, Put, PutMode, Take};
 use gt_ir::rows::{BinaryKind, CompareKind};
-use gt_ir::{AxisSet, DType, OpError, Shape, Steps, TensorType};
+use gt_ir::{AxisSet, DType, OpError, Shape, Steps};
 
+use super::pick::written_at;
 use super::{Arg, check_fits};
 use crate::autograd::no_grad;
 use crate::error::{Error, Result};
@@ -103,7 +104,7 @@ impl Tensor {
                         ))
                         .into());
                     }
-                    (starts[axis], sizes[axis]) = (i.rem_euclid(n.max(1)), 1);
+                    (starts[axis], sizes) = (i.rem_euclid(n.max(1)), sizes.shrunk(axis, 1));
                     selected.0 |= 1 << axis;
                     axis += 1;
                 }
@@ -112,7 +113,7 @@ impl Tensor {
                         return Err(Error::Value("slice step cannot be zero".into()));
                     }
                     let (first, length) = slice_bounds(*start, *stop, *step, shape[axis] as i64);
-                    sizes[axis] = length as usize;
+                    sizes = sizes.shrunk(axis, length as usize);
                     starts[axis] = if length == 0 { 0 } else { first };
                     steps[axis] = if length <= 1 { step.signum() } else { *step };
                     dims.push(length);
@@ -164,9 +165,8 @@ impl Tensor {
         }
         if !view.shape().iter().map(|&d| d as i64).eq(dims.iter().copied()) {
             let shape: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
-            view = view
-                .view_reshape(Shape::try_new(&shape)?)?
-                .ok_or_else(|| Error::State("indexing lost track of a view; this is a bug in GT".into()))?;
+            view =
+                view.view_reshape(Shape::try_new(&shape)?)?.ok_or_else(|| Error::internal("indexing lost a view"))?;
         } else if view.is(self) && picks.is_empty() {
             // `x[...]` is a view of its own.
             view = view.view_reshape(*self.shape())?.unwrap_or(view);
@@ -236,7 +236,7 @@ impl Tensor {
                 Some(l) => l.mul(n as i64)?.add(&checked)?,
             });
         }
-        let linear = linear.ok_or_else(|| Error::State("an index list without tensors was joined".into()))?;
+        let linear = linear.ok_or_else(|| Error::internal("an index list has no tensors"))?;
         if picks.len() == 1 {
             return Ok((moved, at, linear, perm));
         }
@@ -288,12 +288,8 @@ impl Tensor {
                 let take = Take { axis: 0, wrap: true };
                 // Rows by a list of numbers: the type is known.
                 if rows.rank() == 1 {
-                    let mut shape = *self.shape();
-                    shape[0] = rows.numel();
-                    if shape.checked_numel().is_some() {
-                        let ty = TensorType { shape, ..self.ty() };
-                        return Tensor::apply_known(take.into(), [self, rows], &[], &ty);
-                    }
+                    let ty = self.ty().with_shape(self.shape().with_extent(0, rows.numel())?);
+                    return Tensor::apply_known(take.into(), [self, rows], &[], &ty);
                 }
                 return Tensor::apply1(take, &[self, rows], &[]);
             }
@@ -340,7 +336,7 @@ impl Tensor {
     #[track_caller]
     fn set_picked(&self, picks: Vec<Pick>, value: &Tensor) -> Result<()> {
         match &picks[..] {
-            [] => self.assign(&value.expand_for_write(self.shape())?),
+            [] => self.assign(&self.replaced_by(value.expand_for_write(self.shape())?)?),
             [only] if only.index.dtype() == DType::Bool => self.set_masked(only, value),
             _ => {
                 let singles: Vec<Pick> = picks.iter().filter(|pick| pick.is_single()).cloned().collect();
@@ -372,7 +368,7 @@ impl Tensor {
         let wanted: Vec<usize> =
             flat.shape()[..at].iter().chain(linear.shape().iter()).chain(&flat.shape()[at + 1..]).copied().collect();
         let src = value.expand_for_write(&Shape::try_new(&wanted)?)?;
-        let put = Tensor::apply1(Put { axis: at as u8, mode, wrap: true }, &[&flat, &linear, &src], &[])?;
+        let put = written_at(Put { axis: at as u8, mode, wrap: true }, mode, &flat, &linear, &src)?;
         let own = *self.shape();
         match perm {
             None if *put.shape() == own => Ok(put),
@@ -447,7 +443,7 @@ impl Tensor {
         }
         let mut from = *self.shape();
         while from.rank() > shape.rank() && from[0] == 1 {
-            from.remove(0);
+            from = from.without(0);
         }
         if gt_ir::broadcast(&from, shape) != Some(*shape) {
             return Err(OpError::shape(format!(

@@ -6,40 +6,30 @@ use gt_ir::OpError;
 use gt_ir::rows::{BinaryKind, UnaryKind};
 
 use super::{Arg, check_fits};
+use crate::autograd::grad_enabled;
 use crate::error::{Error, Result};
 use crate::shown::History;
 use crate::tensor::Tensor;
 
 impl Tensor {
+    /// What an in-place op computes from: the present content under a handle of its own, with the same history. The write
+    /// that follows moves this tensor on and not that handle, so the tape may keep the value that is replaced. A second
+    /// operand that is this tensor (`x.mul_(x)`) is still refused in the backward pass, as in PyTorch.
+    ///
+    /// Where nothing is recorded on the tape it is the tensor itself.
+    #[track_caller]
+    pub fn before_write(&self) -> Result<Tensor> {
+        if !grad_enabled() {
+            return Ok(self.clone());
+        }
+        Ok(Tensor::from_value(self.value()?, self.history()))
+    }
+
     /// Replaces the content by a result of the same shape; a result of a higher kind of dtype is an error.
     ///
-    /// The instruction that made the result may keep what it replaces; see [`Tensor::write_computed`] for results of
-    /// several instructions.
+    /// Results computed from the tensor start from [`Tensor::before_write`].
     #[track_caller]
     pub fn write_result(&self, new: &Tensor) -> Result<()> {
-        if let Some(node) = new.grad_fn() {
-            node.excuse(self.cell());
-        }
-        self.write_fitting(new)
-    }
-
-    /// Computes a result from the tensor and replaces its content by it, as [`Tensor::write_result`] does.
-    #[track_caller]
-    pub fn write_computed(&self, compute: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<()> {
-        let since = crate::autograd::position();
-        let new = compute(self)?;
-        let mut nodes: Vec<_> = new.grad_fn().into_iter().collect();
-        while let Some(node) = nodes.pop() {
-            if node.sequence() >= since {
-                node.excuse(self.cell());
-                nodes.extend(node.next_nodes().into_iter().flatten());
-            }
-        }
-        self.write_fitting(&new)
-    }
-
-    #[track_caller]
-    fn write_fitting(&self, new: &Tensor) -> Result<()> {
         if new.dtype().category() > self.dtype().category() {
             return Err(OpError::dtype(format!(
                 "result type {} can't be cast to the desired output type {}",
@@ -65,8 +55,8 @@ impl Tensor {
     /// `self = kind(self, other)` in place.
     #[track_caller]
     pub fn binary_<'a>(&'a self, kind: BinaryKind, other: impl Into<Arg<'a>>) -> Result<()> {
-        let other = other.into();
-        self.write_computed(|x| Tensor::binary(kind, x, other))
+        let (source, other): (Tensor, Arg<'_>) = (self.before_write()?, other.into());
+        self.write_result(&Tensor::binary(kind, &source, other)?)
     }
 
     /// `self += other` in place.
@@ -90,7 +80,7 @@ impl Tensor {
     /// `self = kind(self)` in place.
     #[track_caller]
     pub fn unary_(&self, kind: UnaryKind) -> Result<()> {
-        self.write_computed(|x| x.unary(kind))
+        self.write_result(&self.before_write()?.unary(kind)?)
     }
 
     /// Every element becomes `value`.
@@ -101,9 +91,11 @@ impl Tensor {
                 check_fits(n, self.dtype())?;
                 Tensor::full(self.shape(), n, Some(self.dtype()))?
             }
-            Arg::Tensor(t) if t.rank() == 0 => t.to_dtype(self.dtype())?.expand_for_write(self.shape())?,
+            Arg::Tensor(t) if t.rank() == 0 => {
+                self.replaced_by(t.to_dtype(self.dtype())?.expand_for_write(self.shape())?)?
+            }
             Arg::Tensor(t) => {
-                return Err(Error::State(format!(
+                return Err(Error::Argument(format!(
                     "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
                     t.rank()
                 )));
@@ -116,6 +108,7 @@ impl Tensor {
     #[track_caller]
     pub fn copy_(&self, source: &Tensor) -> Result<()> {
         let new = source.to_dtype(self.dtype())?.expand_for_write(self.shape())?;
+        let new = self.replaced_by(new)?;
         let new = if new.is_leaf() && new.requires_grad() { new.alias()? } else { new };
         self.assign(&new)
     }
@@ -125,7 +118,7 @@ impl Tensor {
     #[track_caller]
     pub fn with_data(&self, source: &Tensor) -> Result<Tensor> {
         if self.requires_grad() && !source.dtype().is_float() {
-            return Err(Error::State(
+            return Err(Error::Argument(
                 "data set to a tensor that requires gradients must be floating point or complex dtype".into(),
             ));
         }

@@ -1,7 +1,7 @@
 //! Tensors put together, and what is put around one.
 
 use gt_ir::ops::{Concat, Pad, Reshape};
-use gt_ir::{OpError, Scalar, Shape};
+use gt_ir::{Counts, OpError, Scalar};
 
 use super::axes::infer_shape;
 use super::{Arg, axis, result_type};
@@ -13,7 +13,7 @@ impl Tensor {
     #[track_caller]
     pub fn cat(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
-            return Err(Error::Value("torch.cat(): expected a non-empty list of Tensors".into()));
+            return Err(Error::Value("cat(): expected a non-empty list of Tensors".into()));
         };
         let args: Vec<Arg<'_>> = tensors.iter().map(|&t| t.into()).collect();
         let dtype = result_type(&args);
@@ -21,7 +21,7 @@ impl Tensor {
         let legacy_empty = |t: &&&Tensor| t.rank() == 1 && t.numel() == 0;
         let shaped = tensors.iter().find(|t| !legacy_empty(t)).unwrap_or(first);
         if shaped.rank() == 0 {
-            return Err(Error::State("zero-dimensional tensor (at position 0) cannot be concatenated".into()));
+            return Err(Error::Argument("zero-dimensional tensor (at position 0) cannot be concatenated".into()));
         }
         let a = axis(dim, shaped.rank())?;
         let cast: Vec<Tensor> = tensors
@@ -50,7 +50,7 @@ impl Tensor {
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], dim: i64) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
-            return Err(Error::State("stack expects a non-empty TensorList".into()));
+            return Err(Error::Argument("stack expects a non-empty TensorList".into()));
         };
         if let Some((i, odd)) = tensors.iter().enumerate().find(|(_, t)| t.shape() != first.shape()) {
             return Err(OpError::shape(format!(
@@ -78,6 +78,6 @@ impl Tensor {
     /// The number around the tensor; `low` and `high` per axis.
     #[track_caller]
     pub fn pad(&self, low: &[usize], high: &[usize], value: impl Into<Scalar>) -> Result<Tensor> {
-        Tensor::apply1(Pad { low: Shape::try_new(low)?, high: Shape::try_new(high)? }, &[self], &[value.into()])
+        Tensor::apply1(Pad { low: Counts::try_new(low)?, high: Counts::try_new(high)? }, &[self], &[value.into()])
     }
 }

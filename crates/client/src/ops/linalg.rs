@@ -14,7 +14,7 @@ impl Tensor {
             return Tensor::apply1(Matmul::PLAIN, &[self, other], &[]);
         }
         if self.rank() == 0 || other.rank() == 0 {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
                 self.rank(),
                 other.rank()
@@ -77,7 +77,7 @@ impl Tensor {
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 2 || other.rank() != 2 {
-            return Err(Error::State(format!("mm: {} and {} must be matrices", self.shape(), other.shape())));
+            return Err(Error::Argument(format!("mm: {} and {} must be matrices", self.shape(), other.shape())));
         }
         self.matmul(other)
     }
@@ -103,7 +103,7 @@ impl Tensor {
         let (alpha, beta) = (alpha.for_dtype(product.dtype()), beta.for_dtype(self.dtype()));
         let product = if alpha.as_f64() == 1.0 { product } else { product.mul(alpha)? };
         if beta.as_f64() == 0.0 {
-            return Ok(product);
+            return Ok(product.with_zero_gradient("Addmm", &[self])?.named("Addmm"));
         }
         let own = if beta.as_f64() == 1.0 { self.clone() } else { self.mul(beta)? };
         Ok(own.add(&product)?.named("Addmm"))
@@ -113,7 +113,7 @@ impl Tensor {
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || other.rank() != 1 {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "1D tensors expected, but got {}D and {}D tensors",
                 self.rank(),
                 other.rank()
@@ -126,7 +126,7 @@ impl Tensor {
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || other.rank() != 1 {
-            return Err(Error::State("outer: Expected 1-D arguments".into()));
+            return Err(Error::Argument("outer: Expected 1-D arguments".into()));
         }
         self.unsqueeze(1)?.mul(&other.unsqueeze(0)?)
     }

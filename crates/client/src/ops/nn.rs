@@ -54,7 +54,7 @@ impl Tensor {
     pub fn step(step: &Step<'_>) -> Result<()> {
         let n = step.params.len();
         if step.grads.len() != n || step.states.iter().any(|s| s.len() != n) {
-            return Err(Error::Value(format!("{n} parameters need as many gradients and states")));
+            return Err(Error::Value(format!("expected {n} gradients and {n} states for {n} parameters")));
         }
         if n == 0 {
             return Ok(());
@@ -62,7 +62,7 @@ impl Tensor {
         let states = u8::try_from(step.states.len()).map_err(|_| OpError::argument("too many states"))?;
         if step.scalars.len() != step.kind.scalars() {
             let (name, wanted) = (step.kind.name(), step.kind.scalars());
-            return Err(Error::Value(format!("{name} has {wanted} numbers, got {}", step.scalars.len())));
+            return Err(Error::Value(format!("{name} takes {wanted} scalars, got {}", step.scalars.len())));
         }
         let op = Update { kind: step.kind, states, centered: step.centered, maximize: step.maximize };
         let written: Vec<&Tensor> = step.params.iter().chain(step.states.iter().flatten()).collect();

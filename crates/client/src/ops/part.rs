@@ -6,12 +6,15 @@ use super::axis;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
+/// There are as many parts of nothing as asked for: more than this is a slip of the hand, and would fill the memory.
+const MOST_EMPTY_CHUNKS: usize = 1 << 20;
+
 impl Tensor {
     /// `length` elements from `start` on, along an axis: a view.
     #[track_caller]
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         if self.rank() == 0 {
-            return Err(Error::State("narrow() cannot be applied to a 0-dim tensor.".into()));
+            return Err(Error::Argument("narrow() cannot be applied to a 0-dim tensor.".into()));
         }
         let a = axis(dim, self.rank())?;
         let n = self.shape()[a] as i64;
@@ -23,11 +26,10 @@ impl Tensor {
             .into());
         }
         let start = if start < 0 { start + n } else { start };
-        if length < 0 || start + length > n {
-            return Err(Error::State(format!("start ({start}) + length ({length}) exceeds dimension size ({n}).")));
+        if length < 0 || length > n - start {
+            return Err(Error::Argument(format!("start ({start}) + length ({length}) exceeds dimension size ({n}).")));
         }
-        let mut sizes = *self.shape();
-        sizes[a] = length as usize;
+        let sizes = self.shape().shrunk(a, length as usize);
         let mut starts = vec![0; self.rank()];
         starts[a] = start;
         self.view_slice(sizes, &starts, Steps::splat(self.rank(), 1), gt_ir::AxisSet::default())
@@ -54,8 +56,8 @@ impl Tensor {
     /// [`Tensor::select`] of a position that is there.
     #[track_caller]
     pub(crate) fn select_at(&self, a: usize, at: i64) -> Result<Tensor> {
-        let (mut sizes, mut starts) = (*self.shape(), [0; gt_ir::MAX_RANK]);
-        (sizes[a], starts[a]) = (1, at);
+        let (sizes, mut starts) = (self.shape().shrunk(a, 1), [0; gt_ir::MAX_RANK]);
+        starts[a] = at;
         let drop = gt_ir::AxisSet::of(&[a]);
         Ok(self.view_slice(sizes, &starts, Steps::splat(self.rank(), 1), drop)?.named("Select"))
     }
@@ -66,7 +68,7 @@ impl Tensor {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
         if sizes.iter().sum::<usize>() != n {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {a}), but got \
                  split_sizes={sizes:?}"
             )));
@@ -88,7 +90,7 @@ impl Tensor {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
         if size == 0 && n > 0 {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "split expects split_size be non-zero, but got split_size=0 for a dimension of {n}"
             )));
         }
@@ -104,10 +106,15 @@ impl Tensor {
     pub fn chunk(&self, chunks: usize, dim: i64) -> Result<Vec<Tensor>> {
         let a = axis(dim, self.rank())?;
         if chunks == 0 {
-            return Err(Error::State("chunk expects `chunks` to be greater than 0, got: 0".into()));
+            return Err(Error::Argument("chunk expects `chunks` to be greater than 0, got: 0".into()));
         }
         let n = self.shape().get(a).copied().unwrap_or(1);
         if n == 0 {
+            if chunks > MOST_EMPTY_CHUNKS {
+                return Err(Error::Argument(format!(
+                    "chunk: an empty dimension can be cut into at most {MOST_EMPTY_CHUNKS} parts, got {chunks}"
+                )));
+            }
             return self.split_sizes(&vec![0; chunks], dim);
         }
         self.split(n.div_ceil(chunks), dim)

@@ -1,11 +1,21 @@
 //! Reading and writing at positions: gather, scatter and their kin.
 
 use gt_ir::ops::{Gather, Put, PutMode, Scatter, Take};
-use gt_ir::{DType, OpError};
+use gt_ir::{DType, Op, OpError};
 
 use super::{Arg, axis, check_fits};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+
+/// Writes `src` to `x` at positions. Bools are added as numbers, and the sums are bools again.
+#[track_caller]
+pub(super) fn written_at(op: impl Into<Op>, mode: PutMode, x: &Tensor, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    if mode == PutMode::Add && x.dtype() == DType::Bool && src.dtype() == DType::Bool {
+        let (x, src) = (x.to_dtype(DType::I64)?, src.to_dtype(DType::I64)?);
+        return Tensor::apply1(op, &[&x, index, &src], &[])?.to_bool();
+    }
+    Tensor::apply1(op, &[x, index, src], &[])
+}
 
 impl Tensor {
     #[track_caller]
@@ -22,15 +32,15 @@ impl Tensor {
             return out.reshape(&index.shape().iter().map(|&d| d as i64).collect::<Vec<_>>());
         }
         if index.rank() != self.rank() && index.numel() > 0 {
-            return Err(Error::State("Index tensor must have the same number of dimensions as input tensor".into()));
+            return Err(Error::Argument("Index tensor must have the same number of dimensions as input tensor".into()));
         }
         Tensor::apply1(Gather { axis: a as u8 }, &[self, &index.as_index()?], &[])
     }
 
-    /// Positions as the ops take them: int32 is as good as int64.
+    /// Positions as the ops take them: int32 is as good as int64, and no positions may be of any dtype.
     #[track_caller]
     fn as_index(&self) -> Result<Tensor> {
-        if self.dtype() == DType::I32 { self.to_dtype(DType::I64) } else { Ok(self.clone()) }
+        if self.dtype() == DType::I32 || self.numel() == 0 { self.to_dtype(DType::I64) } else { Ok(self.clone()) }
     }
 
     /// `out[index[i][j]][j] = src[i][j]` (or `+=`) for dim 0.
@@ -55,9 +65,9 @@ impl Tensor {
             return out.reshape(&[]);
         }
         if index.rank() != self.rank() && index.numel() > 0 {
-            return Err(Error::State("Index tensor must have the same number of dimensions as self tensor".into()));
+            return Err(Error::Argument("Index tensor must have the same number of dimensions as self tensor".into()));
         }
-        let out = Tensor::apply1(Scatter { axis: a as u8, mode }, &[self, &index.as_index()?, &src], &[])?;
+        let out = written_at(Scatter { axis: a as u8, mode }, mode, self, &index.as_index()?, &src)?;
         Ok(out.named(if mode == PutMode::Add { "ScatterAdd" } else { "Scatter" }))
     }
 
@@ -69,7 +79,7 @@ impl Tensor {
             return Err(OpError::index("index_select(): Index is supposed to be a vector").into());
         }
         if !matches!(index.dtype(), DType::I64 | DType::I32) {
-            return Err(Error::State("index_select(): Expected dtype int32 or int64 for index".into()));
+            return Err(Error::Argument("index_select(): Expected dtype int32 or int64 for index".into()));
         }
         let index = index.to_dtype(DType::I64)?.at_least_1d()?;
         let out = Tensor::apply1(Take { axis: a as u8, wrap: false }, &[&self.at_least_1d()?, &index], &[])?;
@@ -92,14 +102,13 @@ impl Tensor {
             return Err(OpError::index("index_add_(): Index is supposed to be a vector").into());
         }
         if !matches!(index.dtype(), DType::I64 | DType::I32) {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "index_add_(): Expected dtype int32/int64 for index but got: {}",
                 index.dtype().long_name()
             )));
         }
         let index = index.to_dtype(DType::I64)?.at_least_1d()?;
-        let mut wanted = *self.at_least_1d()?.shape();
-        wanted[a] = index.numel();
+        let wanted = self.at_least_1d()?.shape().with_extent(a, index.numel())?;
         if src.dtype() != self.dtype() {
             return Err(OpError::dtype(format!(
                 "{}: self ({}) and source ({}) must have the same scalar type",
@@ -110,7 +119,7 @@ impl Tensor {
             .into());
         }
         if src.numel() != wanted.numel() || src.rank() != self.rank() && self.rank() > 0 {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "index_add_(): Number of indices ({}) should be equal to source.size(dim), and source of shape {} must fit {}",
                 index.numel(),
                 src.shape(),
@@ -118,7 +127,8 @@ impl Tensor {
             )));
         }
         let src = src.reshape(&wanted.iter().map(|&d| d as i64).collect::<Vec<_>>())?;
-        let out = Tensor::apply1(Put { axis: a as u8, mode, wrap: false }, &[&self.at_least_1d()?, &index, &src], &[])?;
+        let put = Put { axis: a as u8, mode, wrap: false };
+        let out = written_at(put, mode, &self.at_least_1d()?, &index, &src)?;
         let out = if self.rank() == 0 { out.reshape(&[])? } else { out };
         Ok(out.named(if mode == PutMode::Add { "IndexAdd" } else { "IndexCopy" }))
     }
@@ -127,21 +137,21 @@ impl Tensor {
     #[track_caller]
     pub fn take_along_dim(&self, index: &Tensor, dim: i64) -> Result<Tensor> {
         if index.rank() != self.rank() {
-            return Err(Error::State(format!(
-                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions \
+            return Err(Error::Argument(format!(
+                "take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions \
                  for input, and {} dimensions for indices",
                 self.rank(),
                 index.rank()
             )));
         }
-        let a = axis(dim, self.rank())?;
-        let (mut own, mut other) = (*self.shape(), *index.shape());
+        let a = self.own_axis(dim)?;
+        let (mut own, mut other) = (**self.shape(), **index.shape());
         let both = |x: usize, y: usize| if x == 1 { y } else { x };
         for i in (0..self.rank()).filter(|&i| i != a) {
             let n = both(own[i], other[i]);
             (own[i], other[i]) = (n, n);
         }
-        let dims = |s: &gt_ir::Shape| s.iter().map(|&d| d as i64).collect::<Vec<_>>();
+        let dims = |s: &[usize]| s.iter().map(|&d| d as i64).collect::<Vec<_>>();
         // Positions may count from the end here, unlike those of `gather`.
         let size = self.shape()[a] as i64;
         let below = Tensor::compare(gt_ir::rows::CompareKind::Lt, index, 0)?;

@@ -97,7 +97,7 @@ pub fn check_fits(number: Scalar, dtype: DType) -> Result<()> {
     if fits {
         return Ok(());
     }
-    Err(Error::State(format!("value cannot be converted to type {} without overflow", dtype.long_name())))
+    Err(Error::Argument(format!("value cannot be converted to type {} without overflow", dtype.long_name())))
 }
 
 impl Tensor {

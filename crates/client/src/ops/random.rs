@@ -20,9 +20,6 @@ impl Tensor {
         g: Option<&Generator>,
     ) -> Result<Tensor> {
         let op = Random { kind, dtype, shape: Shape::try_new(shape)? };
-        if op.shape.checked_numel().is_none() {
-            return Err(OpError::shape(format!("a tensor of shape {} is too large to exist", op.shape)).into());
-        }
         // Check before the stream of draws moves on.
         gt_ir::Primitive::infer(&op, &[])?;
         let (seed, ordinal) = draw(g);
@@ -62,7 +59,7 @@ impl Tensor {
         g: Option<&Generator>,
     ) -> Result<Tensor> {
         if low >= high {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
             )));
         }
@@ -86,11 +83,12 @@ impl Tensor {
             return Err(OpError::dtype(format!("bernoulli is not defined on {}", self.dtype().long_name())).into());
         }
         let u = Tensor::rand(self.shape(), Some(self.dtype()), g)?;
-        no_grad(|| {
+        let drawn = no_grad(|| {
             let p = self.detach();
             let drawn = Tensor::compare(CompareKind::Lt, &u, &p)?.to_dtype(self.dtype())?;
             drawn.checked(&p.outside(0.0, 1.0)?, Complaint::Bernoulli)
-        })
+        })?;
+        drawn.with_zero_gradient("Bernoulli", &[self])
     }
 
     /// Positions drawn with the weights of the last axis. Weights that are negative or not finite, or all zero, fail where
@@ -99,17 +97,19 @@ impl Tensor {
     pub fn multinomial(&self, samples: usize, replacement: bool, g: Option<&Generator>) -> Result<Tensor> {
         let (rank, shape) = (self.rank(), *self.shape());
         if rank == 0 || rank > 2 {
-            return Err(Error::State("prob_dist must be 1 or 2 dim".into()));
+            return Err(Error::Argument("prob_dist must be 1 or 2 dim".into()));
         }
         if !self.dtype().is_float() {
-            return Err(Error::State("multinomial only supports floating-point dtypes for input".into()));
+            return Err(Error::Argument("multinomial only supports floating-point dtypes for input".into()));
         }
         let n = shape[rank - 1];
         if samples == 0 {
-            return Err(Error::State("cannot sample n_sample <= 0 samples".into()));
+            return Err(Error::Argument("cannot sample n_sample <= 0 samples".into()));
         }
         if !replacement && samples > n {
-            return Err(Error::State("cannot sample n_sample > prob_dist.size(-1) samples without replacement".into()));
+            return Err(Error::Argument(
+                "cannot sample n_sample > prob_dist.size(-1) samples without replacement".into(),
+            ));
         }
         let _guard = crate::autograd::GradModeGuard::new(false);
         let p = self.detach().to_dtype(DType::F64)?;

@@ -1,6 +1,6 @@
 //! Elements repeated, turned around or shifted along axes: copies.
 
-use gt_ir::Scalar;
+use gt_ir::{OpError, Scalar};
 
 use super::axis;
 use crate::error::{Error, Result};
@@ -11,12 +11,12 @@ impl Tensor {
     #[track_caller]
     pub fn repeat(&self, times: &[i64]) -> Result<Tensor> {
         if times.len() < self.rank() {
-            return Err(Error::State(
+            return Err(Error::Argument(
                 "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor".into(),
             ));
         }
         if times.iter().any(|&t| t < 0) {
-            return Err(Error::State("Trying to create tensor with negative dimension".into()));
+            return Err(Error::Argument("Trying to create tensor with negative dimension".into()));
         }
         let lead = times.len() - self.rank();
         let own: Vec<i64> =
@@ -31,7 +31,9 @@ impl Tensor {
             let mut wide = shape.clone();
             wide.insert(i, t);
             let mut joined = shape;
-            joined[i] *= t;
+            joined[i] = joined[i].checked_mul(t).ok_or_else(|| {
+                OpError::shape(format!("repeat: repeats {times:?} of shape {} are too many", self.shape()))
+            })?;
             let (before, after) = (wide[..i].iter().product::<i64>(), wide[i + 2..].iter().product::<i64>());
             // Through at most four axes, so that the largest rank can be repeated too.
             let grid = out.reshape(&[before, 1, wide[i + 1], after])?;
@@ -43,11 +45,11 @@ impl Tensor {
     /// Each element `times` over, along an axis.
     #[track_caller]
     pub fn repeat_interleave(&self, times: usize, dim: i64) -> Result<Tensor> {
-        let a = axis(dim, self.rank())?;
+        let a = self.own_axis(dim)?;
         let mut shape: Vec<i64> = self.shape().iter().map(|&d| d as i64).collect();
         let (before, n, after) = (shape[..a].iter().product::<i64>(), shape[a], shape[a + 1..].iter().product::<i64>());
         let grid = self.reshape(&[before, n, 1, after])?.expand(&[before, n, times as i64, after])?;
-        shape[a] *= times as i64;
+        shape[a] = shape[a].saturating_mul(times as i64);
         let out = grid.reshape(&shape)?;
         if out.shares_cell(self) { out.alias() } else { Ok(out) }
     }

@@ -8,6 +8,11 @@ use super::{axis, axis_set};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
+/// Whether totals and squares of ordinary numbers overflow in the dtype, or lose most of their digits.
+fn is_narrow(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
 impl Tensor {
     #[track_caller]
     fn reduce(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -47,14 +52,17 @@ impl Tensor {
     /// The mean over axes; no dims means all.
     #[track_caller]
     pub fn mean(&self, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-        let x = match dtype {
-            Some(d) => self.to_dtype(d)?,
-            None => self.clone(),
-        };
-        if !x.dtype().is_float() {
+        let dtype = dtype.unwrap_or(self.dtype());
+        if is_narrow(dtype) {
+            // The total of many elements may be too large for the dtype although their mean is not.
+            let mean = self.mean(dims, keepdim, Some(DType::F32))?.to_dtype(dtype)?;
+            return Ok(mean.named(if dims.is_empty() { "Mean" } else { "MeanBackward1" }));
+        }
+        let x = self.to_dtype(dtype)?;
+        if !dtype.is_float() {
             return Err(OpError::dtype(format!(
                 "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
-                x.dtype().long_name()
+                dtype.long_name()
             ))
             .into());
         }
@@ -67,11 +75,24 @@ impl Tensor {
     pub fn extreme(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
         if self.numel() == 0 && dims.is_empty() {
             let name = if kind == ReduceKind::Max { "max" } else { "min" };
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
             )));
         }
         self.reduce(kind, dims, keepdim)
+    }
+
+    /// [`Tensor::extreme`] as `amax` and `amin` have it: where it is NaN it equals no element, so each gradient is NaN.
+    #[track_caller]
+    pub fn extreme_of_equals(&self, kind: ReduceKind, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        let out = self.extreme(kind, dims, keepdim)?;
+        if !out.requires_grad() {
+            return Ok(out);
+        }
+        let nan = out.detach().unary(UnaryKind::IsNan)?;
+        let one = Tensor::full(&[], 1.0, Some(out.dtype()))?;
+        let name = if kind == ReduceKind::Max { "Amax" } else { "Amin" };
+        Ok(out.mul(&Tensor::select_by(&nan, f64::NAN, &one)?)?.named(name))
     }
 
     /// Position of the largest (or smallest) element along an axis, or among all.
@@ -157,9 +178,9 @@ impl Tensor {
         Ok(self.var(dims, correction, keepdim)?.safe_root()?.named("Std"))
     }
 
-    /// Whether squares of ordinary numbers overflow in the dtype, or lose most of their digits.
-    fn is_narrow(&self) -> bool {
-        matches!(self.dtype(), DType::F16 | DType::BF16)
+    /// Whether [`is_narrow`] says so of its dtype.
+    pub(super) fn is_narrow(&self) -> bool {
+        is_narrow(self.dtype())
     }
 
     /// The root, with a gradient of zero instead of infinity at zero.
@@ -199,15 +220,21 @@ impl Tensor {
             return abs(self)?.sum(dims, keepdim, None);
         }
         if p == 0.0 {
-            return Tensor::compare(CompareKind::Ne, self, 0.0)?.to_dtype(self.dtype())?.sum(dims, keepdim, None);
+            let count =
+                Tensor::compare(CompareKind::Ne, self, 0.0)?.to_dtype(self.dtype())?.sum(dims, keepdim, None)?;
+            return count.without_gradient("LinalgVectorNorm", &[self]);
         }
         if p.is_infinite() {
             return abs(self)?.extreme(if p > 0.0 { ReduceKind::Max } else { ReduceKind::Min }, dims, keepdim);
         }
-        let total = abs(self)?.pow(p)?.sum(dims, keepdim, None)?;
         if p < 1.0 {
-            return total.pow(1.0 / p);
+            // The power's slope is infinite at zero, where the norm has none: zeros are put in after it is applied.
+            let zero = Tensor::compare(CompareKind::Eq, self, 0.0)?;
+            let powers = Tensor::select_by(&zero, 1.0, &abs(self)?)?.pow(p)?;
+            let powers = Tensor::select_by(&zero, if p < 0.0 { f64::INFINITY } else { 0.0 }, &powers)?;
+            return powers.sum(dims, keepdim, None)?.pow(1.0 / p);
         }
+        let total = abs(self)?.pow(p)?.sum(dims, keepdim, None)?;
         // Nothing has no direction: a gradient of zero, not of zero times infinity.
         let zero = Tensor::compare(CompareKind::Eq, &total, 0.0)?;
         Tensor::select_by(&zero, 0.0, &Tensor::select_by(&zero, 1.0, &total)?.pow(1.0 / p)?)

@@ -24,7 +24,7 @@ impl Tensor {
     pub fn view(&self, dims: &[i64]) -> Result<Tensor> {
         let shape = infer_shape(dims, self.numel())?;
         self.view_reshape(shape)?.ok_or_else(|| {
-            Error::State(format!(
+            Error::Argument(format!(
                 "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
                  contiguous subspaces: size {}, stride {}). Use .reshape(...) instead.",
                 self.shape(),
@@ -41,7 +41,7 @@ impl Tensor {
             return self.reshape(&[1]);
         }
         if s > e {
-            return Err(Error::State("flatten() has invalid args: start_dim cannot come after end_dim".into()));
+            return Err(Error::Argument("flatten() has invalid args: start_dim cannot come after end_dim".into()));
         }
         if s == e {
             return Ok(self.clone());
@@ -56,7 +56,10 @@ impl Tensor {
     #[track_caller]
     pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         let a = axis(dim, self.rank())?;
-        let extent = self.shape().get(a).copied().unwrap_or(1);
+        if self.rank() == 0 {
+            return Err(Error::Argument(format!("unflatten: dim {dim} was given, but the tensor has no dimensions")));
+        }
+        let extent = self.shape()[a];
         let split = infer_shape(sizes, extent).map_err(|_| {
             OpError::shape(format!("unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {a} ({extent}) in the input tensor"))
         })?;
@@ -69,7 +72,7 @@ impl Tensor {
     #[track_caller]
     pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
         if dims.len() != self.rank() {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "permute: number of dimensions in the tensor input does not match the length of the desired ordering of \
                  dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
                 self.rank(),
@@ -80,7 +83,7 @@ impl Tensor {
         for &d in dims {
             let a = axis(d, self.rank())? as i64;
             if perm.contains(&a) {
-                return Err(Error::State("permute(): duplicate dims are not allowed.".into()));
+                return Err(Error::Argument("permute(): duplicate dims are not allowed.".into()));
             }
             perm.push(a);
         }
@@ -103,21 +106,24 @@ impl Tensor {
     pub fn movedim(&self, from: &[i64], to: &[i64]) -> Result<Tensor> {
         let rank = self.rank();
         if from.len() != to.len() {
-            return Err(Error::State("movedim: Invalid source or destination dims: they differ in number".into()));
+            return Err(Error::Argument("movedim: Invalid source or destination dims: they differ in number".into()));
         }
-        let mut order = vec![usize::MAX; rank];
-        let mut used = vec![false; rank];
+        // A 0-d tensor takes an axis and has none.
+        let mut order = vec![usize::MAX; rank.max(1)];
+        let mut used = vec![false; rank.max(1)];
         for (&f, &t) in from.iter().zip(to) {
             let (f, t) = (axis(f, rank)?, axis(t, rank)?);
             if order[t] != usize::MAX || used[f] {
-                return Err(Error::State("movedim: repeated dim in `source` or `destination`".into()));
+                return Err(Error::Argument("movedim: repeated dim in `source` or `destination`".into()));
             }
             order[t] = f;
             used[f] = true;
         }
         let mut rest = (0..rank).filter(|&a| !used[a]);
-        let perm: Vec<i64> =
-            order.iter().map(|&o| if o == usize::MAX { rest.next().unwrap_or(0) as i64 } else { o as i64 }).collect();
+        let perm: Vec<i64> = order[..rank]
+            .iter()
+            .map(|&o| if o == usize::MAX { rest.next().unwrap_or(0) as i64 } else { o as i64 })
+            .collect();
         self.permute(&perm)
     }
 
@@ -148,7 +154,7 @@ impl Tensor {
     #[track_caller]
     pub fn expand(&self, dims: &[i64]) -> Result<Tensor> {
         if dims.len() < self.rank() {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "expand({}, size={dims:?}): the number of sizes provided ({}) must be greater or equal to the number of \
                  dimensions in the tensor ({})",
                 self.ty(),
@@ -157,33 +163,30 @@ impl Tensor {
             )));
         }
         let lead = dims.len() - self.rank();
-        let mut shape = Shape::default();
+        let mut extents = Vec::with_capacity(dims.len());
         for (i, &d) in dims.iter().enumerate() {
             let own = if i >= lead { Some(self.shape()[i - lead]) } else { None };
             let extent = match (d, own) {
                 (-1, Some(own)) => own,
                 (-1, None) => {
-                    return Err(Error::State(format!(
+                    return Err(Error::Argument(format!(
                         "expand({}, size={dims:?}): the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}",
                         self.ty()
                     )));
                 }
-                (d, _) if d < 0 => return Err(Error::State(format!("expand: {d} is not an extent"))),
+                (d, _) if d < 0 => return Err(Error::Argument(format!("expand: {d} is not a valid size"))),
                 (d, Some(own)) if own != 1 && own != d as usize => {
                     return Err(OpError::shape(format!(
                         "The expanded size of the tensor ({d}) must match the existing size ({own}) at non-singleton \
-                         dimension {i}.  Target sizes: {dims:?}.  Tensor sizes: {}",
+                         dimension {i}. Target sizes: {dims:?}. Tensor sizes: {}",
                         self.shape()
                     ))
                     .into());
                 }
                 (d, _) => d as usize,
             };
-            if i >= gt_ir::MAX_RANK {
-                return Err(OpError::shape(format!("a tensor may have at most {} dimensions", gt_ir::MAX_RANK)).into());
-            }
-            shape.push(extent);
+            extents.push(extent);
         }
-        self.view_broadcast(shape)
+        self.view_broadcast(Shape::try_new(&extents)?)
     }
 }

@@ -28,8 +28,8 @@ impl Tensor {
             return Ok((self.alias()?, Tensor::full(&[], 0i64, Some(DType::I64))?));
         }
         let mut outs = Tensor::apply(Sort { axis: a as u8, descending }.into(), &[self], &[])?;
-        let order = outs.pop().ok_or_else(|| Error::State("sort gave no order".into()))?;
-        let values = outs.pop().ok_or_else(|| Error::State("sort gave no values".into()))?;
+        let order = outs.pop().ok_or_else(|| Error::internal("sort has no order"))?;
+        let values = outs.pop().ok_or_else(|| Error::internal("sort has no values"))?;
         Ok((values, order))
     }
 
@@ -39,7 +39,9 @@ impl Tensor {
         let a = axis(dim, self.rank())?;
         let n = self.shape().get(a).copied().unwrap_or(1);
         if k > n {
-            return Err(Error::State(format!("selected index k out of range (k is {k}, the axis has {n} elements)")));
+            return Err(Error::Argument(format!(
+                "selected index k out of range: k is {k}, but the dimension has {n} elements"
+            )));
         }
         let (values, order) = self.sort(dim, largest)?;
         if self.rank() == 0 {
@@ -98,7 +100,11 @@ impl Tensor {
             .into());
         }
         let shape = gt_ir::broadcast(self.shape(), mask.shape()).ok_or_else(|| {
-            OpError::shape(format!("masked_select: shapes {} and {} do not broadcast", self.shape(), mask.shape()))
+            OpError::shape(format!(
+                "masked_select: shapes {} and {} cannot be broadcast together",
+                self.shape(),
+                mask.shape()
+            ))
         })?;
         let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
         let at = no_grad(|| mask.expand(&dims)?.true_positions())?;
@@ -136,7 +142,7 @@ impl Tensor {
     #[track_caller]
     pub fn bincount(&self, weights: Option<&Tensor>, minlength: usize) -> Result<Tensor> {
         if self.rank() != 1 || !self.dtype().is_int() {
-            return Err(Error::State("bincount only supports 1-d non-negative integral inputs.".into()));
+            return Err(Error::Argument("bincount only supports 1-d non-negative integral inputs.".into()));
         }
         let index = self.to_dtype(DType::I64)?;
         let mut n = minlength;
@@ -145,13 +151,13 @@ impl Tensor {
             let most = index.extreme(ReduceKind::Max, &[], false)?;
             let ends = Tensor::stack(&[&least, &most], 0)?.to_vec::<i64>()?;
             if ends[0] < 0 {
-                return Err(Error::State("bincount only supports 1-d non-negative integral inputs.".into()));
+                return Err(Error::Argument("bincount only supports 1-d non-negative integral inputs.".into()));
             }
             n = n.max(ends[1] as usize + 1);
         }
         let (weights, dtype) = match weights {
             Some(w) if w.shape() != self.shape() => {
-                return Err(Error::State(format!(
+                return Err(Error::Argument(format!(
                     "weights of shape {} do not fit input of shape {}",
                     w.shape(),
                     self.shape()
@@ -179,7 +185,7 @@ impl Tensor {
     #[track_caller]
     pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
         if self.dtype() != other.dtype() {
-            return Err(Error::State(format!(
+            return Err(Error::Argument(format!(
                 "{} did not match {}",
                 self.dtype().long_name(),
                 other.dtype().long_name()

@@ -57,6 +57,9 @@ impl Tensor {
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
         super::axis(dim, self.rank())?;
         self.require_float("softmax")?;
+        if self.is_narrow() {
+            return Ok(self.to_dtype(DType::F32)?.softmax(dim)?.to_dtype(self.dtype())?.named("Softmax"));
+        }
         let shifted = self.sub(&self.peak(dim)?)?;
         let e = shifted.unary(UnaryKind::Exp)?;
         let total = e.sum(&[dim], true, None)?;
@@ -68,6 +71,9 @@ impl Tensor {
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
         super::axis(dim, self.rank())?;
         self.require_float("log_softmax")?;
+        if self.is_narrow() {
+            return Ok(self.to_dtype(DType::F32)?.log_softmax(dim)?.to_dtype(self.dtype())?.named("LogSoftmax"));
+        }
         let shifted = self.sub(&self.peak(dim)?)?;
         let total = shifted.unary(UnaryKind::Exp)?.sum(&[dim], true, None)?;
         Ok(shifted.sub(&total.unary(UnaryKind::Log)?)?.named("LogSoftmax"))
@@ -76,6 +82,10 @@ impl Tensor {
     /// `log(sum(exp(x)))` along axes, without overflow.
     #[track_caller]
     pub fn logsumexp(&self, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+        if self.is_narrow() {
+            let wide = self.to_dtype(DType::F32)?.logsumexp(dims, keepdim)?;
+            return Ok(wide.to_dtype(self.dtype())?.named("Logsumexp"));
+        }
         let x = self.to_float()?;
         let axes = super::axis_set(dims, x.rank())?;
         let peak = no_grad(|| -> Result<Tensor> {
@@ -125,18 +135,23 @@ impl Tensor {
         Tensor::select_by(&Tensor::compare(CompareKind::Eq, &x, f64::NEG_INFINITY)?, neginf.unwrap_or(-largest), &x)
     }
 
-    /// `a + weight * (b - a)`.
+    /// `a + weight * (b - a)`, and from a weight of one half on `b - (1 - weight) * (b - a)`: exact at both ends.
     #[track_caller]
     pub fn lerp(&self, end: &Tensor, weight: Arg<'_>) -> Result<Tensor> {
         if !self.dtype().is_float() {
             return Err(OpError::dtype(format!("lerp is not defined on {}", self.dtype().long_name())).into());
         }
         let step = end.sub(self)?;
-        let part = match weight {
-            Arg::Tensor(w) => step.mul(w)?,
-            Arg::Number(n) => step.mul(n)?,
+        let out = match weight {
+            Arg::Tensor(w) => {
+                let near = Tensor::compare(CompareKind::Lt, &w.detach(), 0.5)?;
+                let from = Tensor::select_by(&near, self, end)?;
+                from.add(&step.mul(&Tensor::select_by(&near, w, &w.sub(1)?)?)?)?
+            }
+            Arg::Number(n) if n.as_f64() < 0.5 => self.add(&step.mul(n)?)?,
+            Arg::Number(n) => end.add(&step.mul(n.as_f64() - 1.0)?)?,
         };
-        Ok(self.add(&part)?.named("Lerp"))
+        Ok(out.named("Lerp"))
     }
 
     /// `self + value * a * b`, or `a / b`.

@@ -63,7 +63,7 @@ impl Workers {
     pub fn count(n: i64) -> Result<Workers, String> {
         match usize::try_from(n) {
             Ok(n) if (1..=MOST_WORKERS).contains(&n) => Ok(Workers::Count(n)),
-            _ => Err(format!("a number of workers is from 1 to {MOST_WORKERS}, got {n}")),
+            _ => Err(format!("the number of workers must be between 1 and {MOST_WORKERS}, got {n}")),
         }
     }
 
@@ -74,7 +74,7 @@ impl Workers {
     pub fn index(i: i64) -> Result<WorkerName, String> {
         match usize::try_from(i) {
             Ok(i) if i < MOST_WORKERS => Ok(WorkerName::Index(i)),
-            _ => Err(format!("a worker's index is from 0 to {}, got {i}", MOST_WORKERS - 1)),
+            _ => Err(format!("a worker index must be between 0 and {}, got {i}", MOST_WORKERS - 1)),
         }
     }
 
@@ -84,10 +84,10 @@ impl Workers {
     /// When there are none, or one is there twice.
     pub fn listed(names: Vec<WorkerName>) -> Result<Workers, String> {
         if names.is_empty() {
-            return Err("workers is empty; leave it out for all of them".into());
+            return Err("workers is empty; omit it to use all workers".into());
         }
         match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-            Some((_, twice)) => Err(format!("worker {twice} is there twice")),
+            Some((_, twice)) => Err(format!("worker {twice} is listed twice")),
             None => Ok(Workers::Listed(names)),
         }
     }
@@ -119,7 +119,7 @@ impl ShardConfig {
     pub fn along(axis: i64, workers: Workers) -> Result<ShardConfig, String> {
         match u8::try_from(axis) {
             Ok(a) if (a as usize) < MAX_RANK => Ok(ShardConfig { axis: Some(a), workers }),
-            _ => Err(format!("axis is from 0 to {}, got {axis}", MAX_RANK - 1)),
+            _ => Err(format!("axis must be between 0 and {}, got {axis}", MAX_RANK - 1)),
         }
     }
 }
@@ -155,33 +155,35 @@ impl SignalConfig {
     pub fn checked(self) -> Result<SignalConfig, String> {
         let axes: Vec<u8> = self.shard.iter().filter_map(|s| s.axis).collect();
         if let Some((_, axis)) = axes.iter().enumerate().find(|(i, axis)| axes[..*i].contains(axis)) {
-            return Err(format!("axis {axis} is cut twice"));
+            return Err(format!("axis {axis} is sharded twice"));
         }
         let lists = self.shard.iter().any(|s| matches!(s.workers, Workers::Listed(_)));
         if self.shard.len() > 1 && lists {
             return Err(
-                "in a mesh the workers of an axis are a number; a list of all of them goes beside `shard`".into()
+                "with several axes, give each a number of workers; to list workers by name, move `workers` next to `shard`".into()
             );
         }
         if self.shard.iter().filter(|s| s.workers == Workers::All).count() > 1 {
-            return Err("in a mesh at most one axis can leave its number of workers out".into());
+            return Err("in a mesh, at most one axis can omit its number of workers".into());
         }
         if self.workers != Workers::All {
             match &self.shard[..] {
-                [] => return Err("workers without shard or replicated".into()),
-                [one] if one.workers != Workers::All => return Err("workers are given twice".into()),
+                [] => return Err("`workers` also needs `shard` or `replicated`".into()),
+                [one] if one.workers != Workers::All => {
+                    return Err("workers is given twice: inside shard and beside it".into());
+                }
                 _ => {}
             }
         }
         let (extents, open) = self.extents();
         let most = extents.iter().try_fold(1usize, |n, e| n.checked_mul(*e)).filter(|n| *n <= MOST_WORKERS);
-        let Some(count) = most else { return Err(format!("a mesh of more than {MOST_WORKERS} workers")) };
+        let Some(count) = most else { return Err(format!("the mesh has more than {MOST_WORKERS} workers")) };
         if let Workers::Listed(names) = &self.workers
             && open.is_none()
             && self.shard.len() > 1
             && names.len() != count
         {
-            return Err(format!("the mesh has {count} places, and {} workers are listed", names.len()));
+            return Err(format!("the mesh needs {count} workers, but {} are listed", names.len()));
         }
         Ok(self)
     }
@@ -244,7 +246,7 @@ pub fn load_text(text: &str, file: &str) -> Result<()> {
 /// Also when it cannot be read.
 pub fn load(path: &std::path::Path) -> Result<()> {
     let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| Error::Value(format!("{file} cannot be read: {e}")))?;
+    let text = std::fs::read_to_string(path).map_err(|e| Error::Value(format!("cannot read {file}: {e}")))?;
     load_text(&text, &file)
 }
 

@@ -2,14 +2,14 @@
 
 use gt_ir::ScopeId;
 use gt_ir::shard::Split;
-use gt_plan::shard::{Layout, Mesh};
+use gt_shard::{Layout, Mesh};
 
 use super::config::{ShardConfig, SignalConfig, WorkerName, Workers};
 use super::scope;
 
 /// The part of a config that says where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Placing {
+pub(super) struct ScopeSpec {
     shard: Vec<ShardConfig>,
     workers: Workers,
 }
@@ -23,9 +23,9 @@ pub(super) struct Resolved {
     pub missing: Vec<String>,
 }
 
-impl Placing {
-    pub fn of(config: &SignalConfig) -> Placing {
-        Placing { shard: config.shard.clone(), workers: config.workers.clone() }
+impl ScopeSpec {
+    pub fn of(config: &SignalConfig) -> ScopeSpec {
+        ScopeSpec { shard: config.shard.clone(), workers: config.workers.clone() }
     }
 
     /// Whether it says anything.
@@ -106,11 +106,11 @@ mod tests {
         Workers::Listed(of.iter().map(|&i| WorkerName::Index(i)).collect())
     }
 
-    fn placing(shard: Vec<ShardConfig>, workers: Workers) -> Placing {
-        Placing::of(&SignalConfig { shard, workers, ..SignalConfig::default() }.checked().unwrap())
+    fn placing(shard: Vec<ShardConfig>, workers: Workers) -> ScopeSpec {
+        ScopeSpec::of(&SignalConfig { shard, workers, ..SignalConfig::default() }.checked().unwrap())
     }
 
-    fn mesh(placing: &Placing, n: usize) -> Option<(Vec<u32>, Vec<u32>)> {
+    fn mesh(placing: &ScopeSpec, n: usize) -> Option<(Vec<u32>, Vec<u32>)> {
         let layout = placing.resolve(&group(n)).layout?;
         Some((layout.mesh.workers().to_vec(), layout.mesh.extents().to_vec()))
     }

@@ -21,8 +21,8 @@ mod yaml;
 pub use config::{ShardConfig, SignalConfig, WorkerName, Workers, all, demand, get, load, load_text, register};
 pub use layout::layout;
 pub use scope::{
-    ScopeGuard, auto_shard, check_rank, current, enter, exchange, exit, in_use, is_automatic, name, scope_of, under,
-    worker,
+    ScopeGuard, auto_shard, check_rank, current, enter, exchange, exit, in_use, innermost, is_automatic, name,
+    scope_of, under, worker,
 };
 pub(crate) use scope::{gradients_of, recorded_under};
-pub use warning::{is_strict, set_strict, set_warning_hook};
+pub use warning::{is_strict, set_strict};

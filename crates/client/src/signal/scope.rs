@@ -8,7 +8,7 @@ use gt_ir::ScopeId;
 use parking_lot::Mutex;
 
 use super::config::{self, ShardConfig, SignalConfig, WorkerName, Workers};
-use super::layout::{Placing, Resolved};
+use super::layout::{Resolved, ScopeSpec};
 use super::warning::{is_strict, warn_once};
 use crate::error::{Error, Result};
 use crate::lane;
@@ -18,9 +18,9 @@ use crate::session::session;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Meaning {
     name: String,
-    placing: Placing,
+    placing: ScopeSpec,
     /// The signal of its gradients.
-    backward: Option<(String, Placing)>,
+    backward: Option<(String, ScopeSpec)>,
 }
 
 struct Scope {
@@ -162,7 +162,7 @@ pub(super) fn resolved(scope: ScopeId, workers: &[String]) -> Option<Resolved> {
 fn known(name: &str, role: &str) -> Result<Option<SignalConfig>> {
     let found = config::get(name);
     if found.is_none() {
-        warn_once(format!("{role} {name:?} is not configured, and is ignored"))?;
+        warn_once(format!("{role} {name:?} is not configured and is ignored"))?;
     }
     Ok(found)
 }
@@ -176,8 +176,8 @@ fn check_workers(scope: ScopeId) -> Result<()> {
     }
     let name = name(scope).unwrap_or_default();
     let (there, missing) = (workers.len(), resolved.missing.join(", "));
-    let then = if resolved.layout.is_some() { "they are left out" } else { "it runs unsharded" };
-    warn_once(format!("signal {name:?} names workers that the session has not ({missing}; it has {there}): {then}"))
+    let then = if resolved.layout.is_some() { "the missing workers are skipped" } else { "the signal runs unsharded" };
+    warn_once(format!("signal {name:?} names workers that do not exist ({missing}; the session has {there}): {then}"))
 }
 
 /// The scope that a signal stands for now, and whether it is a window of its own. `None` if it changes nothing.
@@ -186,11 +186,11 @@ fn scope_for(signal: &str, backward: Option<&str>) -> Result<(Option<ScopeId>, b
     session()?;
     let config = known(signal, "signal")?.unwrap_or_default();
     let backward = match backward.or(config.backward.as_deref()) {
-        Some(name) => known(name, &format!("backward of {signal:?}:"))?.map(|c| (name.to_owned(), Placing::of(&c))),
+        Some(name) => known(name, &format!("backward of {signal:?}:"))?.map(|c| (name.to_owned(), ScopeSpec::of(&c))),
         None => None,
     };
     let backward = backward.filter(|(_, placing)| !placing.says_nothing());
-    let mut placing = Placing::of(&config);
+    let mut placing = ScopeSpec::of(&config);
     if placing.says_nothing() {
         if backward.is_none() {
             return Ok((None, config.compile));
@@ -220,18 +220,18 @@ pub fn check_rank(scope: ScopeId, rank: usize) -> Result<()> {
     let meaning = with_table(|table| table.get(scope).map(|s| (s.meaning.name.clone(), s.meaning.placing.last_axis())));
     match meaning {
         Some((name, Some(axis))) if axis as usize >= rank => Err(Error::Value(format!(
-            "signal {name:?} cuts axis {axis}, and a tensor of {rank} dimensions has no such axis (GT_STRICT_CONFIG=1)"
+            "signal {name:?} shards axis {axis}, but the tensor has only {rank} dimensions (GT_STRICT_CONFIG=1)"
         ))),
         _ => Ok(()),
     }
 }
 
-/// The scope that a signal stands for now; the one around it if it says nothing.
+/// The scope that a signal stands for now; the one around it if it says nothing. `backward` is as that of [`enter`].
 ///
 /// # Errors
 /// Under `GT_STRICT_CONFIG`, when the signal or a worker it names is unknown.
-pub fn scope_of(signal: &str) -> Result<ScopeId> {
-    Ok(scope_for(signal, None)?.0.unwrap_or_else(current))
+pub fn scope_of(signal: &str, backward: Option<&str>) -> Result<ScopeId> {
+    Ok(scope_for(signal, backward)?.0.unwrap_or_else(current))
 }
 
 /// Enters a scope: what this thread records until [`exit`] is under the signal. `backward` names the signal of the
@@ -252,6 +252,11 @@ pub fn enter(signal: &str, backward: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// The name of the innermost signal that this thread has entered, whether or not it is configured.
+pub fn innermost() -> Option<String> {
+    ENTERED.with_borrow(|entered| entered.last().map(|last| last.name.clone()))
+}
+
 /// Leaves the innermost scope, which has to be this one.
 ///
 /// # Errors
@@ -260,9 +265,9 @@ pub fn exit(signal: &str) -> Result<()> {
     let left = ENTERED.with_borrow_mut(|entered| match entered.last() {
         Some(last) if last.name == signal => Ok(entered.pop()),
         Some(last) => {
-            Err(Error::State(format!("exit of signal {signal:?}, but the innermost scope is {:?}", last.name)))
+            Err(Error::State(format!("cannot exit signal {signal:?}: the innermost scope is {:?}", last.name)))
         }
-        None => Err(Error::State(format!("exit of signal {signal:?}, but no scope was entered"))),
+        None => Err(Error::State(format!("cannot exit signal {signal:?}: no scope was entered"))),
     })?;
     let Some(left) = left else { return Ok(()) };
     CURRENT.set(left.before);
@@ -271,7 +276,7 @@ pub fn exit(signal: &str) -> Result<()> {
 
 fn intern(name: String, axis: Option<u8>, workers: Workers) -> ScopeId {
     let config = SignalConfig { shard: vec![ShardConfig { axis, workers }], ..SignalConfig::default() };
-    with_table(|table| table.intern(Meaning { name, placing: Placing::of(&config), backward: None }))
+    with_table(|table| table.intern(Meaning { name, placing: ScopeSpec::of(&config), backward: None }))
 }
 
 /// The scope of what is whole on one worker.

@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         match self.0.next() {
             Some(Ok((event, span))) => Ok((event, At::of(&span))),
             Some(Err(e)) => Err(scan_error(e)),
-            None => At { line: 1, column: 1 }.error("the file ends where it should not"),
+            None => At { line: 1, column: 1 }.error("unexpected end of file"),
         }
     }
 
@@ -100,7 +100,9 @@ impl<'a> Reader<'a> {
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(document),
-                (Event::DocumentStart(_), at) if document.is_some() => return at.error("a second document"),
+                (Event::DocumentStart(_), at) if document.is_some() => {
+                    return at.error("only one YAML document per file is supported");
+                }
                 (Event::DocumentStart(_), _) => {
                     let (event, at) = self.next()?;
                     document = Some(self.node(event, at, 0)?);
@@ -116,9 +118,9 @@ impl<'a> Reader<'a> {
         }
         let kind = match event {
             Event::Scalar(_, _, _, Some(_)) | Event::SequenceStart(_, Some(_)) | Event::MappingStart(_, Some(_)) => {
-                return at.error("tags are not supported");
+                return at.error("YAML tags are not supported");
             }
-            Event::Alias(_) => return at.error("aliases are not supported"),
+            Event::Alias(_) => return at.error("YAML aliases are not supported"),
             Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text),
             Event::Scalar(text, ..) => Kind::Text(text.into_owned()),
             Event::SequenceStart(..) => {
@@ -139,7 +141,7 @@ impl<'a> Reader<'a> {
                         (_, at) => return at.error("expected a name"),
                     };
                     if let Some((first, _)) = entries.iter().find(|(k, _)| k.name == key.name) {
-                        let message = format!("{:?} is there twice, first in line {}", key.name, first.at.line);
+                        let message = format!("duplicate key {:?}, first used on line {}", key.name, first.at.line);
                         return key.at.error(message);
                     }
                     let (event, at) = self.next()?;
@@ -169,7 +171,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, SignalConfig)>> {
     let entries = match document.kind {
         Kind::Null => return Ok(Vec::new()),
         Kind::Map(entries) => entries,
-        _ => return document.expected("signals by name"),
+        _ => return document.expected("a mapping of signal names to settings"),
     };
     let mut signals = Vec::new();
     for (key, node) in entries {
@@ -211,7 +213,7 @@ fn signal(node: &Node) -> Result<SignalConfig> {
         }
     }
     match (shard_at, replicated_at) {
-        (Some(_), Some(at)) => return at.error("shard and replicated exclude each other"),
+        (Some(_), Some(at)) => return at.error("use either shard or replicated, not both"),
         (None, Some(_)) => config.shard = vec![ShardConfig::default()],
         _ => {}
     }
@@ -220,7 +222,7 @@ fn signal(node: &Node) -> Result<SignalConfig> {
 }
 
 fn unknown<T>(key: &Key, known: &str) -> Result<T> {
-    key.at.error(format!("unknown key {:?}; there are {known}", key.name))
+    key.at.error(format!("unknown key {:?}; valid keys are {known}", key.name))
 }
 
 fn shards(node: &Node) -> Result<Vec<ShardConfig>> {
@@ -238,7 +240,7 @@ fn shard(node: &Node) -> Result<ShardConfig> {
         match key.name.as_str() {
             "axis" => match value.kind {
                 Kind::Int(axis) => cut = Some((value.at, axis)),
-                _ => return value.expected("the number of an axis"),
+                _ => return value.expected("an axis number"),
             },
             "workers" => on = workers(value)?,
             "replicated" => match value.kind {
@@ -250,15 +252,19 @@ fn shard(node: &Node) -> Result<ShardConfig> {
         }
     }
     match (cut, replicated) {
-        (Some(_), Some(at)) => at.error("axis and replicated exclude each other"),
+        // The axis is what would be cut if it were not replicated.
+        (Some((at, axis)), Some(_)) => ShardConfig::along(axis, on)
+            .map(|cut| ShardConfig { axis: None, ..cut })
+            .or_else(|message| at.error(message)),
         (Some((at, axis)), None) => ShardConfig::along(axis, on).or_else(|message| at.error(message)),
         (None, Some(_)) => Ok(ShardConfig { axis: None, workers: on }),
-        (None, None) => node.at.error("axis is missing"),
+        (None, None) => Ok(ShardConfig { axis: Some(0), workers: on }),
     }
 }
 
 fn workers(node: &Node) -> Result<Workers> {
     match &node.kind {
+        Kind::Null => Ok(Workers::All),
         Kind::Int(n) => Workers::count(*n).or_else(|message| node.at.error(message)),
         Kind::Text(all) if all == "all" => Ok(Workers::All),
         Kind::List(items) => {
@@ -267,16 +273,16 @@ fn workers(node: &Node) -> Result<Workers> {
                 let name = match &item.kind {
                     Kind::Int(i) => Workers::index(*i).or_else(|message| item.at.error(message))?,
                     Kind::Text(id) if !id.is_empty() => WorkerName::Id(id.clone()),
-                    _ => return item.expected("the index or the id of a worker"),
+                    _ => return item.expected("a worker index or name"),
                 };
                 if names.contains(&name) {
-                    return item.at.error(format!("worker {name} is there twice"));
+                    return item.at.error(format!("worker {name} is listed twice"));
                 }
                 names.push(name);
             }
             Workers::listed(names).or_else(|message| node.at.error(message))
         }
-        _ => node.expected("a list of workers, or how many"),
+        _ => node.expected("a list of workers or a number of workers"),
     }
 }
 

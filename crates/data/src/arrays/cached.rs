@@ -8,6 +8,7 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gt_observe::output;
 use serde::{Deserialize, Serialize};
 
 use super::npy::{NpyHeader, write_npy_header};
@@ -15,7 +16,7 @@ use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::batch::{Batch, BatchSpec, Collate, Entry, Outliers};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{Location, PartFolder, SourceFiles};
+use crate::files::{FileAccess, Location, PartFolder, SourceFiles};
 use crate::order::{OrderSpec, Shuffle};
 use crate::parquet::named_once;
 use crate::run::{Cut, Position, RowPart, Run, RunSpec};
@@ -64,7 +65,10 @@ pub fn write_cache(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<u64> {
     if spec.outliers == Outliers::Split {
-        return Err(DataError::Argument("a cache holds whole samples; outliers=\"split\" is for loading it".into()));
+        return Err(DataError::Argument(
+            "a cache stores whole samples: write it without outliers=\"split\", and use that option when you load it"
+                .into(),
+        ));
     }
     let part = PartFolder::create(folder)?;
     let samples = write_into(source, spec, part.path(), threads, interrupted)?;
@@ -85,7 +89,7 @@ fn write_into(
         let elem = if matches!(of.kind, Kind::Text { .. }) { Elem::U8 } else { Elem::of(output.dtype) };
         let field = Field { name: output.name.clone(), elem, kind: of.kind, item: of.item.clone() };
         let path = folder.join(format!("{number}.npy"));
-        let file = File::create(&path).map_err(|e| DataError::io(&path, &e))?;
+        let file = output::create(&path).map_err(|e| DataError::io(&path, &e))?;
         let mut values = BufWriter::with_capacity(1 << 20, file);
         let head = write_npy_header(elem, &[&[0], &field.item[..]].concat());
         values.write_all(&head).map_err(|e| DataError::io(&path, &e))?;
@@ -120,7 +124,7 @@ fn write_into(
     let contents = Contents { version: VERSION, samples, columns: stored };
     let text = serde_json::to_vec_pretty(&contents).map_err(|e| DataError::Internal(e.to_string()))?;
     let path = folder.join(CACHE_CONTENTS);
-    std::fs::write(&path, text).map_err(|e| DataError::io(&path, &e))?;
+    output::write(&path, &text).map_err(|e| DataError::io(&path, &e))?;
     Ok(samples)
 }
 
@@ -164,7 +168,7 @@ impl Writing {
                 let mut bytes = write_npy_header(Elem::U64, &[self.offsets.len()]);
                 self.offsets.iter().for_each(|o| bytes.extend_from_slice(&o.to_le_bytes()));
                 let path = folder.join(&name);
-                std::fs::write(&path, bytes).map_err(|e| DataError::io(&path, &e))?;
+                output::write(&path, &bytes).map_err(|e| DataError::io(&path, &e))?;
                 Some(name)
             }
         };
@@ -189,15 +193,18 @@ impl Writing {
 ///
 /// # Errors
 /// When the folder is not one, or was damaged.
-pub fn open_cached(folder: &str, names: Option<&[String]>) -> Result<ArraySource> {
+pub fn open_cached(access: &FileAccess, folder: &str, names: Option<&[String]>) -> Result<ArraySource> {
     named_once(names.unwrap_or_default())?;
-    let folder = Location::of(folder)?;
+    let folder = Location::of(folder, access)?;
     let path = folder.join(CACHE_CONTENTS)?;
     let file = path.open()?;
     let text = file.read(0..file.len_bytes())?;
     let contents: Contents = serde_json::from_slice(&text).map_err(|e| DataError::corrupt(&path, e))?;
     if contents.version != VERSION {
-        return Err(DataError::unsupported(&path, format!("it is of version {}", contents.version)));
+        return Err(DataError::unsupported(
+            &path,
+            format!("cache format version {} is not supported by this GT; write the cache again", contents.version),
+        ));
     }
     let wanted = |name: &str| names.is_none_or(|names| names.iter().any(|n| n == name));
     if let Some(missing) = names.iter().copied().flatten().find(|n| !contents.columns.iter().any(|c| c.name == **n)) {
@@ -214,12 +221,18 @@ pub fn open_cached(folder: &str, names: Option<&[String]>) -> Result<ArraySource
             _ => None,
         };
         let (Some(elem), Some(kind)) = (elem, kind) else {
-            return Err(DataError::corrupt(&path, format!("column {:?} is of no type that GT reads", stored.name)));
+            return Err(DataError::corrupt(
+                &path,
+                format!("column {:?} has a type that GT does not know", stored.name),
+            ));
         };
         let values = folder.join(&stored.values)?;
         let (header, stamp) = NpyHeader::read(&values)?;
         if header.elem.size() != elem.size() || header.shape.get(1..) != Some(&stored.item[..]) {
-            return Err(DataError::corrupt(&values, format!("it is not what {CACHE_CONTENTS} says")));
+            return Err(DataError::corrupt(
+                &values,
+                format!("the array does not match its description in {CACHE_CONTENTS}"),
+            ));
         }
         let field = Field { name: stored.name.clone(), elem, kind, item: stored.item.clone() };
         let rows = header.shape[0] as u64;
@@ -237,7 +250,7 @@ pub fn open_cached(folder: &str, names: Option<&[String]>) -> Result<ArraySource
 fn read_offsets(path: &Location) -> Result<Vec<u64>> {
     let (header, stamp) = NpyHeader::read(path)?;
     if header.elem != Elem::U64 || header.shape.len() != 1 {
-        return Err(DataError::corrupt(path, "it does not hold offsets"));
+        return Err(DataError::corrupt(path, "the array of offsets must be one-dimensional and uint64"));
     }
     let mut files = SourceFiles::default();
     let part = Part { file: files.add(path.clone(), stamp), at_bytes: header.at_bytes, rows: header.shape[0] as u64 };

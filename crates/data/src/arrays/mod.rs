@@ -48,6 +48,8 @@ impl Spread {
     /// Reads rows into aligned memory.
     fn read(&self, files: &SourceFiles, rows: Range<u64>, times: &mut LoadTimes) -> Result<Vec<u64>> {
         let len_bytes = ((rows.end - rows.start) * self.row_bytes) as usize;
+        // Asked for first, as what is cleared by the allocator cannot fail.
+        drop(gt_ir::vec_for_bytes(len_bytes).map_err(|failure| DataError::Memory(failure.message))?);
         let mut words = vec![0u64; len_bytes.div_ceil(8)];
         let mut start = 0;
         let mut filled = 0usize;
@@ -94,7 +96,7 @@ pub struct ArraySource {
 }
 
 impl ArraySource {
-    /// Columns that belong together (ARRAYS-4).
+    /// Columns that belong together (ARRAYS-3).
     pub(crate) fn new(files: SourceFiles, columns: Vec<ArrayColumn>) -> Result<ArraySource> {
         let samples = |c: &ArrayColumn| c.offsets.as_ref().map_or(c.values.rows(), |o| o.len() as u64 - 1);
         let Some(first) = columns.first() else { return Err(files.none_left()) };
@@ -102,7 +104,7 @@ impl ArraySource {
         for column in &columns {
             if samples(column) != total {
                 return Err(DataError::Argument(format!(
-                    "column {:?} has {} samples, and {:?} has {total}",
+                    "column {:?} has {} samples, but {:?} has {total}",
                     column.field.name,
                     samples(column),
                     first.field.name
@@ -112,7 +114,7 @@ impl ArraySource {
                 && (!offsets.is_sorted() || offsets.last().is_some_and(|&end| end > column.values.rows()))
             {
                 let name = &column.field.name;
-                return Err(DataError::Argument(format!("the offsets of column {name:?} do not fit its values")));
+                return Err(DataError::Argument(format!("the offsets of column {name:?} do not match its values")));
             }
         }
         let bytes = |from: u64, to: u64| -> u64 {

@@ -3,7 +3,7 @@
 use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{self, Location, SourceFiles, Stamp, in_parallel};
+use crate::files::{self, FileAccess, Location, SourceFiles, Stamp, in_parallel};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longer headers are not NumPy's.
@@ -30,20 +30,23 @@ impl NpyHeader {
         let (stamp, len_bytes) = (file.file().stamp().clone(), file.file().len_bytes());
         let head = file.read_at(0, 8)?;
         if &head[..6] != MAGIC {
-            return Err(DataError::corrupt(path, "it does not begin as an .npy file does"));
+            return Err(DataError::corrupt(path, "this is not an .npy file: the first bytes are wrong"));
         }
         let width = if head[6] == 1 { 2 } else { 4 };
         let text_len = file.read_at(8, width)?.iter().rev().fold(0u64, |n, &b| n << 8 | b as u64);
         if text_len > MAX_HEADER_BYTES {
-            return Err(DataError::corrupt(path, format!("it claims a header of {text_len} bytes")));
+            return Err(DataError::corrupt(
+                path,
+                format!("the header claims an impossible length of {text_len} bytes"),
+            ));
         }
         let text = String::from_utf8_lossy(&file.read_at(8 + width, text_len)?).into_owned();
         let (elem, shape) = parse(&text).map_err(|why| DataError::unsupported(path, why))?;
         let at_bytes = 8 + width + text_len;
-        let count = shape.iter().try_fold(elem.size(), |n, &d| n.checked_mul(d));
-        match count {
-            Some(count) if count as u64 <= len_bytes - at_bytes => Ok((NpyHeader { elem, shape, at_bytes }, stamp)),
-            _ => Err(DataError::corrupt(path, format!("it ends before its array of shape {shape:?} does"))),
+        let extents = gt_ir::Shape::try_new(&shape).map_err(|e| DataError::unsupported(path, e))?;
+        match (extents.numel() * elem.size()) as u64 <= len_bytes.saturating_sub(at_bytes) {
+            true => Ok((NpyHeader { elem, shape, at_bytes }, stamp)),
+            false => Err(DataError::corrupt(path, format!("the file is too short for its array of shape {shape:?}"))),
         }
     }
 }
@@ -51,11 +54,11 @@ impl NpyHeader {
 /// Type and shape from the header's Python dict.
 fn parse(text: &str) -> std::result::Result<(Elem, Vec<usize>), String> {
     let after = |key: &str| text.find(key).map(|at| text[at + key.len()..].trim_start_matches([' ', ':']));
-    let wrong = || format!("its header is not one that GT reads: {}", text.trim());
+    let wrong = || format!("GT cannot read the header: {}", text.trim());
     let descr = after("'descr'").ok_or_else(wrong)?;
     let descr = descr.strip_prefix('\'').and_then(|d| d.split('\'').next()).ok_or_else(wrong)?;
     if after("'fortran_order'").ok_or_else(wrong)?.starts_with("True") {
-        return Err("its array is in column-major order; save it with np.ascontiguousarray".into());
+        return Err("the array is in column-major (Fortran) order; save np.ascontiguousarray(array) instead".into());
     }
     let elem = match descr {
         "|b1" => Elem::Bool,
@@ -70,7 +73,7 @@ fn parse(text: &str) -> std::result::Result<(Elem, Vec<usize>), String> {
         "<f2" => Elem::F16,
         "<f4" => Elem::F32,
         "<f8" => Elem::F64,
-        other => return Err(format!("its numbers are of type {other:?}, which GT does not read")),
+        other => return Err(format!("GT does not read numbers of type {other:?}")),
     };
     let shape =
         after("'shape'").and_then(|s| s.strip_prefix('(')).and_then(|s| s.split(')').next()).ok_or_else(wrong)?;
@@ -112,13 +115,13 @@ pub fn write_npy_header(elem: Elem, shape: &[usize]) -> Vec<u8> {
 ///
 /// # Errors
 /// When a file cannot be read, or files of a column do not fit together.
-pub fn open_npy(columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<ArraySource> {
+pub fn open_npy(access: &FileAccess, columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<ArraySource> {
     let (mut files, mut out) = (SourceFiles::default(), Vec::new());
     // Left out, a file of one column would shift its samples against the other columns'.
     let skip_errors = skip_errors && columns.len() == 1;
     for (name, patterns) in columns {
         let mut found: Option<(Field, Spread)> = None;
-        let paths = files::expand(patterns, &[".npy"])?;
+        let paths = files::expand(patterns, &[".npy"], access)?;
         for (path, header) in paths.iter().zip(in_parallel(&paths, |_, path| NpyHeader::read(path))) {
             let (header, stamp) = match header {
                 Ok(read) => read,
@@ -128,13 +131,16 @@ pub fn open_npy(columns: &[(String, Vec<String>)], skip_errors: bool) -> Result<
                 }
             };
             let Some((&rows, item)) = header.shape.split_first() else {
-                return Err(DataError::unsupported(path, "its array has no first axis to take samples from"));
+                return Err(DataError::unsupported(
+                    path,
+                    "the array is 0-dimensional; samples are taken along the first axis",
+                ));
             };
             let field = Field { name: name.clone(), elem: header.elem, kind: Kind::Fixed, item: item.to_vec() };
             let row_bytes = (field.width() * field.elem.size()) as u64;
             let (first, spread) = found.get_or_insert_with(|| (field.clone(), Spread { parts: vec![], row_bytes }));
             if *first != field {
-                let why = format!("its samples are {field}, and {first} in the files before it");
+                let why = format!("samples of this file are {field}, but {first} in earlier files");
                 return Err(DataError::schema(path, why));
             }
             let file = files.add_once(path, &stamp);

@@ -1,36 +1,29 @@
 //! Safetensors files: each tensor is a column, its first axis samples.
 
+use safetensors::Dtype;
+
 use super::{ArrayColumn, ArraySource, Part, Spread};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{self, Location, SourceFiles, Stamp, in_parallel};
+use crate::files::{self, FileAccess, Location, SourceFiles, Stamp, in_parallel};
 use crate::parquet::named_once;
+use crate::safetensors_header::{HeaderError, SafetensorsHeader};
 
-/// What readers of the format agree on as the longest header.
-const MAX_HEADER_BYTES: u64 = 100_000_000;
-
-#[derive(serde::Deserialize)]
-struct Info {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: (u64, u64),
-}
-
-fn elem(dtype: &str) -> Option<Elem> {
+fn elem(dtype: Dtype) -> Option<Elem> {
     Some(match dtype {
-        "BOOL" => Elem::Bool,
-        "U8" => Elem::U8,
-        "I8" => Elem::I8,
-        "U16" => Elem::U16,
-        "I16" => Elem::I16,
-        "U32" => Elem::U32,
-        "I32" => Elem::I32,
-        "U64" => Elem::U64,
-        "I64" => Elem::I64,
-        "F16" => Elem::F16,
-        "BF16" => Elem::BF16,
-        "F32" => Elem::F32,
-        "F64" => Elem::F64,
+        Dtype::BOOL => Elem::Bool,
+        Dtype::U8 => Elem::U8,
+        Dtype::I8 => Elem::I8,
+        Dtype::U16 => Elem::U16,
+        Dtype::I16 => Elem::I16,
+        Dtype::U32 => Elem::U32,
+        Dtype::I32 => Elem::I32,
+        Dtype::U64 => Elem::U64,
+        Dtype::I64 => Elem::I64,
+        Dtype::F16 => Elem::F16,
+        Dtype::BF16 => Elem::BF16,
+        Dtype::F32 => Elem::F32,
+        Dtype::F64 => Elem::F64,
         _ => return None,
     })
 }
@@ -39,35 +32,34 @@ fn elem(dtype: &str) -> Option<Elem> {
 fn read(path: &Location) -> Result<(Vec<(Field, u64, u64)>, Stamp)> {
     let mut file = path.open()?.sequential();
     let (stamp, len_bytes) = (file.file().stamp().clone(), file.file().len_bytes());
-    let header_bytes = file.read_at(0, 8)?.iter().rev().fold(0u64, |n, &b| n << 8 | b as u64);
-    if header_bytes > MAX_HEADER_BYTES || header_bytes + 8 > len_bytes {
-        return Err(DataError::corrupt(path, format!("it claims a header of {header_bytes} bytes")));
-    }
-    let text = file.read_at(8, header_bytes)?;
-    let header: std::collections::BTreeMap<String, serde_json::Value> =
-        serde_json::from_slice(&text).map_err(|e| DataError::corrupt(path, e))?;
+    let header = SafetensorsHeader::read(len_bytes, |at, out| {
+        out.copy_from_slice(&file.read_at(at, out.len() as u64)?);
+        Ok::<(), DataError>(())
+    });
+    let header = header.map_err(|e| match e {
+        HeaderError::Read(e) => e,
+        HeaderError::Invalid(why) => DataError::corrupt(path, why),
+    })?;
+    let mut names = header.names();
+    names.sort_unstable();
     let mut out = Vec::new();
-    for (name, value) in header.into_iter().filter(|(name, _)| name != "__metadata__") {
-        let info: Info = serde_json::from_value(value).map_err(|e| DataError::corrupt(path, e))?;
-        let Some(elem) = elem(&info.dtype) else {
-            return Err(DataError::unsupported(path, format!("tensor {name:?} is of dtype {}", info.dtype)));
+    for name in names {
+        let Some(info) = header.tensor(&name) else { continue };
+        let Some(elem) = elem(info.dtype) else {
+            let why = format!("tensor {name:?} has dtype {}, which GT does not read", info.dtype);
+            return Err(DataError::unsupported(path, why));
         };
         let Some((&rows, item)) = info.shape.split_first() else {
             return Err(DataError::unsupported(
                 path,
-                format!("tensor {name:?} has no first axis to take samples from"),
+                format!("tensor {name:?} is 0-dimensional; samples are taken along the first axis"),
             ));
         };
-        let bytes = info.shape.iter().try_fold(elem.size() as u64, |n, &d| n.checked_mul(d as u64));
-        let (from, to) = info.data_offsets;
-        let fits = from <= to
-            && Some(to - from) == bytes
-            && (8 + header_bytes).checked_add(to).is_some_and(|e| e <= len_bytes);
-        if !fits {
-            return Err(DataError::corrupt(path, format!("tensor {name:?} does not lie inside the file")));
-        }
+        gt_ir::Shape::try_new(&info.shape)
+            .map_err(|e| DataError::unsupported(path, format!("tensor {name:?} cannot be read: {e}")))?;
+        let (at_bytes, _) = header.bytes_of(info);
         let field = Field { name, elem, kind: Kind::Fixed, item: item.to_vec() };
-        out.push((field, 8 + header_bytes + from, rows as u64));
+        out.push((field, at_bytes, rows as u64));
     }
     Ok((out, stamp))
 }
@@ -76,11 +68,16 @@ fn read(path: &Location) -> Result<(Vec<(Field, u64, u64)>, Stamp)> {
 ///
 /// # Errors
 /// When a file cannot be read, or does not have the columns of the first.
-pub fn open_safetensors(patterns: &[String], columns: Option<&[String]>, skip_errors: bool) -> Result<ArraySource> {
+pub fn open_safetensors(
+    access: &FileAccess,
+    patterns: &[String],
+    columns: Option<&[String]>,
+    skip_errors: bool,
+) -> Result<ArraySource> {
     named_once(columns.unwrap_or_default())?;
     let mut files = SourceFiles::default();
     let mut out: Vec<ArrayColumn> = Vec::new();
-    let paths = files::expand(patterns, &[".safetensors"])?;
+    let paths = files::expand(patterns, &[".safetensors"], access)?;
     for (path, read) in paths.iter().zip(in_parallel(&paths, |_, path| read(path))) {
         let fits = read.and_then(|(tensors, stamp)| Ok((pick(path, tensors, columns, &out)?, stamp)));
         match fits {
@@ -127,13 +124,13 @@ fn pick(
         {
             return Err(DataError::schema(
                 path,
-                format!("tensor {name:?} is {}, and {} before", tensor.0, first.field),
+                format!("tensor {name:?} is {}, but {} in earlier files", tensor.0, first.field),
             ));
         }
         picked.push(tensor.clone());
     }
     if let Some(odd) = picked.iter().find(|t| t.2 != picked[0].2) {
-        let why = format!("tensor {:?} has {} rows, and {:?} has {}", odd.0.name, odd.2, picked[0].0.name, picked[0].2);
+        let why = format!("tensor {:?} has {} rows, but {:?} has {}", odd.0.name, odd.2, picked[0].0.name, picked[0].2);
         return Err(DataError::schema(path, why));
     }
     Ok(picked)

@@ -21,10 +21,10 @@ pub(super) fn check(
     version: MetadataVersion,
     body_bytes: u64,
 ) -> Result<u64, String> {
-    let rows = u64::try_from(batch.length()).map_err(|_| "a record batch has negative rows")?;
+    let rows = u64::try_from(batch.length()).map_err(|_| "a record batch has a negative number of rows")?;
     for buffer in batch.buffers().iter().flatten() {
         if range_of(buffer).is_none_or(|(_, end)| end > body_bytes) {
-            return Err("a buffer does not lie inside its record batch".into());
+            return Err("a buffer lies outside its record batch".into());
         }
     }
     let mut walk = Walk {
@@ -52,7 +52,7 @@ pub(super) fn check_body(batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), Str
     let Some(codec) = codec(batch) else { return Ok(()) };
     for buffer in batch.buffers().iter().flatten() {
         let bytes = range_of(buffer).and_then(|(from, to)| body.get(from as usize..to as usize));
-        let bytes = bytes.ok_or("a buffer does not lie inside its record batch")?;
+        let bytes = bytes.ok_or("a buffer lies outside its record batch")?;
         if bytes.is_empty() {
             continue;
         }
@@ -63,7 +63,7 @@ pub(super) fn check_body(batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), Str
         }
         let most = if codec == CompressionType::ZSTD { zstd_most(frames) } else { lz4_most(frames) };
         if !u64::try_from(claimed).is_ok_and(|claimed| most.is_some_and(|most| claimed <= most)) {
-            return Err("a compressed buffer cannot hold what it claims to".into());
+            return Err("a compressed buffer claims more data than it can hold".into());
         }
     }
     Ok(())
@@ -94,7 +94,7 @@ impl Walk {
     /// The rows of the next column, if there is room for them.
     fn column(&mut self, of: &DataType) -> Result<u64, String> {
         let node = self.nodes.next().ok_or("is missing in a record batch")?;
-        let rows = u64::try_from(node.length()).map_err(|_| "has negative rows")?;
+        let rows = u64::try_from(node.length()).map_err(|_| "has a negative number of rows")?;
         if !(0..=node.length()).contains(&node.null_count()) {
             return Err("has more nulls than rows".into());
         }
@@ -115,7 +115,7 @@ impl Walk {
             }
             DataType::Utf8View | DataType::BinaryView => {
                 self.buffer(rows.saturating_mul(16))?;
-                for _ in 0..self.views.next().ok_or("does not say how many buffers it has")? {
+                for _ in 0..self.views.next().ok_or("does not give the number of its buffers")? {
                     self.buffer(0)?;
                 }
             }
@@ -174,7 +174,7 @@ impl Walk {
         let buffer = self.buffers.next().ok_or("is missing in a record batch")?;
         match u64::try_from(buffer.length()).is_ok_and(|len| len.saturating_mul(self.ratio) >= least_bytes) {
             true => Ok(()),
-            false => Err("has more rows than its buffers have room for".into()),
+            false => Err("has more rows than its buffers can hold".into()),
         }
     }
 }

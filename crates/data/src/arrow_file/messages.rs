@@ -108,7 +108,7 @@ impl Contents {
         let (_, trailer) = tail.split_last_chunk().ok_or_else(|| broken(&"it is too short for an Arrow file"))?;
         let footer_bytes = read_footer_length(*trailer).map_err(|e| broken(&e))? as u64;
         if footer_bytes + TRAILER_BYTES > whole {
-            return Err(broken(&"its footer does not lie inside it"));
+            return Err(broken(&"the footer lies outside the file"));
         }
         if footer_bytes + TRAILER_BYTES > tail.len() as u64 {
             tail = file.read(whole - footer_bytes - TRAILER_BYTES..whole)?;
@@ -116,12 +116,12 @@ impl Contents {
         let footer_end = tail.len() - TRAILER_BYTES as usize;
         let footer = aligned(tail.slice(footer_end - footer_bytes as usize..footer_end));
         let footer = arrow_ipc::root_as_footer(&footer).map_err(|e| broken(&e))?;
-        let schema = footer.schema().ok_or_else(|| broken(&"it has no schema"))?;
+        let schema = footer.schema().ok_or_else(|| broken(&"the file has no schema"))?;
         let mut contents = Contents::begin(path, &file, schema)?;
         let places = |blocks: Vec<&IpcBlock>, what: &str| -> Result<Vec<Place>> {
             let inside = |block| Place::of(block).filter(|p| p.whole().is_some_and(|r| r.end <= whole));
             let placed =
-                blocks.into_iter().map(|b| inside(b).ok_or_else(|| broken(&format!("{what} does not lie inside it"))));
+                blocks.into_iter().map(|b| inside(b).ok_or_else(|| broken(&format!("{what} lies outside the file"))));
             placed.collect()
         };
         let dictionaries = places(footer.dictionaries().iter().flatten().collect(), "a dictionary")?;
@@ -144,7 +144,7 @@ impl Contents {
         // A stream of old has no marker: its first message is short, and long enough for a schema.
         let old = start.first_chunk().is_some_and(|n| (16..1 << 24).contains(&u32::from_le_bytes(*n)));
         if !(start.starts_with(&MARKER) || old) {
-            return Err(broken(&"it does not begin as an Arrow file or stream"));
+            return Err(broken(&"this is not an Arrow file or stream: the first bytes are wrong"));
         }
         let mut reader = file.sequential();
         let (mut at, mut contents) = (0, None::<Contents>);
@@ -152,7 +152,7 @@ impl Contents {
             let first = reader.read_at(at, 4)?;
             let prefix_bytes = if first[..] == MARKER { 8 } else { 4 };
             if whole - at < prefix_bytes {
-                return Err(broken(&"it ends too early"));
+                return Err(broken(&"the file ends too early"));
             }
             let prefix = reader.read_at(at, prefix_bytes)?;
             let len = prefix.last_chunk().map_or(0, |n| u32::from_le_bytes(*n)) as u64;
@@ -161,7 +161,7 @@ impl Contents {
                 break;
             }
             if len > whole - at - prefix_bytes {
-                return Err(broken(&"a message does not lie inside it"));
+                return Err(broken(&"a message lies outside the file"));
             }
             let head = reader.read_at(at, prefix_bytes + len)?;
             let buffer = aligned(head.slice(prefix_bytes as usize..));
@@ -169,10 +169,11 @@ impl Contents {
             let body_bytes =
                 u64::try_from(described.bodyLength()).map_err(|_| broken(&"a message has a negative length"))?;
             let place = Place { at, head_bytes: head.len() as u64, body_bytes };
-            let range = place.whole().filter(|r| r.end <= whole).ok_or_else(|| broken(&"it ends inside a message"))?;
+            let range =
+                place.whole().filter(|r| r.end <= whole).ok_or_else(|| broken(&"the file ends inside a message"))?;
             match &mut contents {
                 None => {
-                    let schema = described.header_as_schema().ok_or_else(|| broken(&"it has no schema"))?;
+                    let schema = described.header_as_schema().ok_or_else(|| broken(&"the file has no schema"))?;
                     contents = Some(Contents::begin(path, reader.file(), schema)?);
                 }
                 Some(contents) if described.header_as_dictionary_batch().is_some() => {
@@ -183,7 +184,7 @@ impl Contents {
             }
             at = range.end;
         }
-        contents.ok_or_else(|| broken(&"it has no schema"))
+        contents.ok_or_else(|| broken(&"the file has no schema"))
     }
 
     fn begin(path: &Location, file: &OpenFile, schema: arrow_ipc::Schema<'_>) -> Result<Contents> {
@@ -199,7 +200,8 @@ impl Contents {
     fn add_dictionary(&mut self, place: &Place, bytes: Bytes) -> std::result::Result<(), String> {
         let bytes = aligned(bytes);
         let head = message(bytes.get(..place.head_bytes as usize).ok_or("a dictionary is too short")?)?;
-        let dictionary = head.header_as_dictionary_batch().ok_or("a dictionary is none")?;
+        let dictionary =
+            head.header_as_dictionary_batch().ok_or("a message that should be a dictionary is something else")?;
         let values = dictionary.data().ok_or("a dictionary has no values")?;
         #[expect(deprecated, reason = "the number of a dictionary is known nowhere else")]
         let fields = self.schema.fields_with_dict_id(dictionary.id());
@@ -218,7 +220,7 @@ impl Contents {
     fn add_batch(&mut self, place: Place, head: Bytes) -> std::result::Result<(), String> {
         let head = aligned(head);
         let head = message(&head)?;
-        let batch = head.header_as_record_batch().ok_or("a record batch is none")?;
+        let batch = head.header_as_record_batch().ok_or("a message that should be a record batch is something else")?;
         let rows = bounds::check(&batch, &self.schema, head.version(), place.body_bytes)?;
         self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.clone() });
         Ok(())
@@ -246,11 +248,11 @@ impl Batch {
     ) -> std::result::Result<RecordBatch, String> {
         let bytes = aligned(bytes);
         let head = message(bytes.get(..self.place.head_bytes as usize).ok_or("a record batch is too short")?)?;
-        let batch = head.header_as_record_batch().ok_or("a record batch is none")?;
+        let batch = head.header_as_record_batch().ok_or("a message that should be a record batch is something else")?;
         let body = bytes.slice(self.place.head_bytes as usize);
         let rows = bounds::check(&batch, schema, head.version(), body.len() as u64)?;
         if rows != self.rows {
-            return Err(format!("a record batch has {rows} rows, and had {} before", self.rows));
+            return Err(format!("a record batch has {rows} rows now, but had {} when the file was indexed", self.rows));
         }
         bounds::check_body(&batch, &body)?;
         read_record_batch(&body, batch, schema.clone(), &self.dictionaries, Some(columns), &head.version())

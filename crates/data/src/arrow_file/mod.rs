@@ -12,7 +12,7 @@ use crate::block::{Block, Column};
 use crate::caught::caught;
 use crate::error::{DataError, Result};
 use crate::field::Field;
-use crate::files::{self, Location, SourceFiles, in_parallel};
+use crate::files::{self, FileAccess, Location, SourceFiles, in_parallel};
 use crate::parquet::{NullValue, ParquetOptions, Pieces, field as read_as};
 use crate::source::{BlockInfo, LoadTimes, Source};
 use crate::stored_rows::StoredRows;
@@ -38,9 +38,9 @@ impl ArrowSource {
     ///
     /// # Errors
     /// When one of them cannot be read or has other columns than the first, unless such files are to be left out.
-    pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<ArrowSource> {
+    pub fn open(access: &FileAccess, patterns: &[String], options: &ParquetOptions) -> Result<ArrowSource> {
         options.check()?;
-        let paths = files::expand(patterns, &[".arrow", ".feather", ".ipc"])?;
+        let paths = files::expand(patterns, &[".arrow", ".feather", ".ipc"], access)?;
         let looked = in_parallel(&paths, |_, path| caught(path, || Contents::look(path)));
         let (mut files, mut schemas, mut chosen) = (SourceFiles::default(), Vec::new(), None::<Vec<Field>>);
         let (mut unread, mut blocks, mut places, mut next) = (Vec::new(), Vec::new(), Vec::new(), 0);
@@ -116,7 +116,7 @@ fn select(
             for expected in first {
                 let found = find(&expected.name)?;
                 if found != *expected {
-                    let why = format!("column {:?} is {found}, and {expected} in the files before", expected.name);
+                    let why = format!("column {:?} is {found}, but {expected} in earlier files", expected.name);
                     return Err(DataError::schema(path, why));
                 }
             }
@@ -125,7 +125,11 @@ fn select(
         (None, Some(names)) => names.iter().map(|n| find(n)).collect(),
         (None, None) => {
             let fields: Vec<Field> = columns.iter().filter_map(|(_, f)| f.as_ref().ok().cloned()).collect();
-            if fields.is_empty() { Err(DataError::schema(path, "it has no column that GT reads")) } else { Ok(fields) }
+            if fields.is_empty() {
+                Err(DataError::schema(path, "the file has no column of a type that GT reads"))
+            } else {
+                Ok(fields)
+            }
         }
     }
 }

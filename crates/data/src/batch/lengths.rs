@@ -36,6 +36,12 @@ impl Kept {
     }
 }
 
+/// How many rows [`split`] makes of samples.
+pub(super) fn pieces(samples: &[Picked<'_>], field: usize, max: usize) -> u64 {
+    let of = |s: &Picked<'_>| s.block.columns[field].len(s.row).div_ceil(max).max(1) as u64;
+    samples.iter().fold(0, |sum, s| sum.saturating_add(of(s)))
+}
+
 /// Samples longer than `max` as several rows: each sample as often as it takes ([`Outliers::Split`]).
 pub(super) fn split<'a>(samples: &[Picked<'a>], field: usize, max: usize) -> Vec<Picked<'a>> {
     let mut rows = Vec::with_capacity(samples.len());

@@ -7,10 +7,15 @@ mod number;
 mod sheet;
 mod spec;
 
-use gt_ir::{Bytes, DType};
+use std::sync::Arc;
 
-pub use buffers::Buffers;
-pub use gather::{Picked, gather};
+use gt_ir::{Bytes, Companion, DType};
+
+use crate::run::BatchCharge;
+
+pub(crate) use buffers::Buffers;
+pub use gather::Picked;
+pub(crate) use gather::gather;
 pub(crate) use number::{BEYOND_BYTES, Convert, cast, number_bytes};
 pub use spec::{BatchSpec, Collate, Outliers, Output, Step};
 
@@ -44,6 +49,35 @@ pub struct Batch {
     pub samples: usize,
     /// How many the whole batch has, where this is a part of it.
     pub of: usize,
+    /// What its strings count for: they count until this is gone.
+    pub text: BatchText,
+}
+
+/// The memory that strings of a batch count for (ACCOUNT-3).
+#[derive(Clone, Default)]
+pub struct BatchText {
+    _charge: Option<Arc<BatchCharge>>,
+}
+
+impl BatchText {
+    fn new(charge: Option<BatchCharge>) -> BatchText {
+        BatchText { _charge: charge.map(Arc::new) }
+    }
+}
+
+impl Companion for BatchText {}
+
+impl std::fmt::Debug for BatchText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchText").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for BatchText {
+    /// Batches are the same wherever they count.
+    fn eq(&self, _: &BatchText) -> bool {
+        true
+    }
 }
 
 impl Batch {

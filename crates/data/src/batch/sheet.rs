@@ -4,11 +4,13 @@
 
 use std::ops::Range;
 
-use gt_ir::{DType, HostBuffer};
+use gt_ir::DType;
 
+use super::buffers::Buffer;
 use super::lengths::Kept;
 use super::{Buffers, Convert, Entry, Output, Picked, Step, number_bytes};
 use crate::ask::ask_for_bytes;
+use crate::error::{DataError, Result};
 use crate::field::{Elem, Field};
 use crate::record::{Located, RecordPart};
 
@@ -39,7 +41,9 @@ pub(super) enum Rows {
 pub(super) struct Sheet<'a> {
     shape: Vec<usize>,
     dtype: DType,
-    buffer: HostBuffer,
+    len_bytes: usize,
+    /// None until there is memory for it.
+    buffer: Option<Buffer>,
     pen: Pen<'a>,
 }
 
@@ -61,26 +65,38 @@ impl<'a> Sheet<'a> {
         stored: Stored<'a>,
         rows: Rows,
         leading: &[usize],
-        buffers: Buffers<'_>,
-    ) -> Sheet<'a> {
+    ) -> Result<Sheet<'a>> {
+        let shape = [leading, &field.item[..]].concat();
         let item_bytes = field.width() * output.dtype.size();
+        let len_bytes = leading.iter().try_fold(item_bytes, |product, &extent| product.checked_mul(extent));
+        let too_large =
+            || DataError::Memory(format!("column {:?} of the batch has the impossible shape {shape:?}", output.name));
+        let len_bytes = len_bytes.ok_or_else(too_large)?;
         let pad = number_bytes(Elem::of(output.dtype), output.pad_value);
         let writer = Writer::new(output, field.elem);
-        Sheet {
-            shape: [leading, &field.item[..]].concat(),
+        Ok(Sheet {
+            shape,
             dtype: output.dtype,
-            buffer: buffers.take(leading.iter().product::<usize>() * item_bytes),
+            len_bytes,
+            buffer: None,
             pen: Pen { stored, rows, item_bytes, pad, pad_bytes: output.dtype.size(), writer },
-        }
+        })
     }
 
-    /// Who writes it, and the memory to be written.
-    pub(super) fn open(&mut self) -> (&mut Pen<'a>, &mut [u8]) {
-        (&mut self.pen, self.buffer.bytes_mut())
+    /// What it takes.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// Takes memory. Gives who writes it, and the memory to be written.
+    pub(super) fn open(&mut self, buffers: Buffers<'_>) -> Result<(&mut Pen<'a>, &mut [u8])> {
+        let buffer = self.buffer.insert(buffers.take(self.len_bytes)?);
+        Ok((&mut self.pen, buffer.bytes_mut()))
     }
 
     pub(super) fn finish(self) -> Entry {
-        Entry::Tensor { dtype: self.dtype, shape: self.shape, bytes: self.buffer.freeze() }
+        let bytes = self.buffer.map_or_else(Default::default, Buffer::freeze);
+        Entry::Tensor { dtype: self.dtype, shape: self.shape, bytes }
     }
 }
 

@@ -146,16 +146,16 @@ impl BatchSpec {
         names.extend(self.made_names(fields));
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
-            return wrong(format!("two entries of a batch would be called {:?}", twice[0]));
+            return wrong(format!("two entries of the batch have the name {:?}", twice[0]));
         }
         let mut max_lens = Vec::new();
         for output in &self.outputs {
             let Some(field) = fields.get(output.field) else {
-                return wrong(format!("{:?} comes from a column that is not there", output.name));
+                return wrong(format!("{:?} is computed from a column that does not exist", output.name));
             };
             let text = matches!(field.kind, Kind::Text { .. });
             if text && !output.steps.is_empty() {
-                return wrong(format!("column {:?} holds {field}, and expressions need numbers", field.name));
+                return wrong(format!("column {:?} holds {field}, but expressions need numbers", field.name));
             }
             if output.multiple == 0 || output.max_len == Some(0) {
                 return wrong(format!("max_len and pad_to_multiple_of of {:?} must be at least 1", output.name));
@@ -166,11 +166,14 @@ impl BatchSpec {
         }
         if self.lengths_each && self.outliers == Outliers::Split {
             return wrong(
-                "outliers=\"split\" makes the same rows of every column, and ragged=\"each\" gives each its own".into(),
+                "outliers=\"split\" cuts all columns of a sample alike, so it cannot be combined with ragged=\"each\""
+                    .into(),
             );
         }
         if self.outliers == Outliers::Split && max_lens.windows(2).any(|w| w[0] != w[1]) {
-            return wrong("outliers=\"split\" makes the same rows of every column, which needs one max_len".into());
+            return wrong(
+                "outliers=\"split\" cuts all columns of a sample alike, so every column needs the same max_len".into(),
+            );
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use object_store::ObjectMeta;
 use super::file_url::{FileUrl, Scheme, is_url, local_path};
 use super::part_folder::ENDING as PART;
 use super::remote_store::RemoteStore;
-use super::{Location, Stamp};
+use super::{FileAccess, Location, Stamp};
 use crate::error::{DataError, Result};
 
 /// How patterns are matched with names of objects: as a shell does.
@@ -21,13 +21,13 @@ const HOW: glob::MatchOptions =
 /// front are hidden, as in a shell: only a pattern that says the dot means them.
 ///
 /// # Errors
-/// When a pattern fits nothing, or cannot be read as one.
-pub fn expand(patterns: &[String], endings: &[&str]) -> Result<Vec<Location>> {
+/// When a pattern fits nothing, cannot be read as one, or means what may not be opened.
+pub fn expand(patterns: &[String], endings: &[&str], access: &FileAccess) -> Result<Vec<Location>> {
     let (mut out, mut stores) = (Vec::new(), Vec::new());
     for pattern in patterns {
         let found = match is_url(pattern) {
-            true => remote(FileUrl::parse(pattern)?, endings, &mut stores)?,
-            false => local(&local_path(pattern)?, endings)?,
+            true => remote(FileUrl::parse(pattern)?, endings, access, &mut stores)?,
+            false => local(&local_path(pattern)?, endings, access)?,
         };
         match found {
             Found::One(file) => out.push(file),
@@ -39,19 +39,20 @@ pub fn expand(patterns: &[String], endings: &[&str]) -> Result<Vec<Location>> {
         }
     }
     match out.is_empty() {
-        true => Err(DataError::Argument("no files are given".into())),
+        true => Err(DataError::Argument("no files were given".into())),
         false => Ok(out),
     }
 }
 
 /// The names of the files below a folder, as seen from there; none where the path is no folder.
 pub(crate) fn list_names(text: &str) -> Result<Vec<String>> {
+    let access = FileAccess::everything();
     if is_url(text) {
         let url = FileUrl::parse(text)?;
         if url.is_pattern() || (url.scheme == Scheme::Http && !is_folder(&url)) {
             return Ok(Vec::new());
         }
-        let store = RemoteStore::open(url)?;
+        let store = RemoteStore::open(url, &access)?;
         let folder = store.url().object(&store.url().path)?;
         let listed = store.list(&folder, lists_deep(store.url()))?;
         let below = |o: &ObjectMeta| {
@@ -66,7 +67,7 @@ pub(crate) fn list_names(text: &str) -> Result<Vec<String>> {
     if !path.is_dir() {
         return Ok(Vec::new());
     }
-    let found = below(path)?;
+    let found = below(path, &access)?;
     Ok(found.iter().filter_map(|file| Some(file.strip_prefix(path).ok()?.to_string_lossy().into_owned())).collect())
 }
 
@@ -82,23 +83,28 @@ fn lists_deep(url: &FileUrl) -> bool {
 }
 
 /// The files below a folder that are not hidden. Folders that links lead to are among them, each once.
-fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+fn below(folder: &Path, access: &FileAccess) -> Result<Vec<PathBuf>> {
     let (mut found, mut seen, mut left) = (Vec::new(), HashSet::new(), vec![folder.to_owned()]);
     while let Some(folder) = left.pop() {
-        let io = |e: std::io::Error| DataError::io(&folder, &e);
-        if !seen.insert(folder.canonicalize().map_err(io)?) {
+        let entries = access.list(&folder)?;
+        if !seen.insert(folder.canonicalize().map_err(|e| DataError::io(&folder, &e))?) {
             continue;
         }
-        for entry in std::fs::read_dir(&folder).map_err(io)? {
-            let path = entry.map_err(io)?.path();
+        for path in entries {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with('.') || (name.ends_with(PART) && path.is_dir()) {
+            if name.starts_with('.') {
                 continue;
             }
-            if path.is_dir() {
-                left.push(path);
-            } else if path.is_file() {
-                found.push(path);
+            let is_part = name.ends_with(PART);
+            // A link to nothing is no file.
+            let kind = match access.metadata(&path) {
+                Err(DataError::NotServed { path, option }) => return Err(DataError::NotServed { path, option }),
+                other => other.ok(),
+            };
+            match kind {
+                Some(meta) if meta.is_dir() && !is_part => left.push(path),
+                Some(meta) if meta.is_file() => found.push(path),
+                _ => {}
             }
         }
     }
@@ -113,20 +119,110 @@ enum Found {
     Several(Vec<Location>),
 }
 
-fn local(pattern: &str, endings: &[&str]) -> Result<Found> {
+fn local(pattern: &str, endings: &[&str], access: &FileAccess) -> Result<Found> {
     let path = Path::new(pattern);
-    if path.is_dir() {
+    let is_pattern = pattern.contains(['*', '?', '[']);
+    if is_pattern && access.is_limited() {
+        check_searched(path, access)?;
+    }
+    // A file may have such a name.
+    let is_there = is_pattern && access.metadata(path).is_ok();
+    if (!is_pattern || is_there) && access.is_dir(path)? {
         let ends = |file: &PathBuf| endings.iter().any(|e| file.to_string_lossy().ends_with(e));
-        return Ok(Found::Several(below(path)?.into_iter().filter(ends).map(Location::from).collect()));
+        let found = below(path, access)?.into_iter().filter(ends);
+        return Ok(Found::Several(found.map(|file| Location::local(file, access)).collect()));
     }
-    if pattern.contains(['*', '?', '[']) && !path.exists() {
-        let found: std::result::Result<Vec<PathBuf>, _> =
-            glob::glob(pattern).map_err(|e| wrong(pattern, &e))?.collect();
-        let found = found.map_err(|e| DataError::io(e.path(), e.error()))?;
-        let found = found.into_iter().filter(|f| f.is_file() && is_meant(f, pattern));
-        return Ok(Found::Several(found.map(Location::from).collect()));
+    if is_pattern && !is_there {
+        let found = match access.is_limited() {
+            true => walked(pattern, access)?,
+            false => {
+                let found: std::result::Result<Vec<PathBuf>, _> =
+                    glob::glob(pattern).map_err(|e| wrong(pattern, &e))?.collect();
+                let found = found.map_err(|e| DataError::io(e.path(), e.error()))?;
+                found.into_iter().filter(|file| file.is_file()).collect()
+            }
+        };
+        let found = found.into_iter().filter(|file| is_meant(file, pattern));
+        return Ok(Found::Several(found.map(|file| Location::local(file, access)).collect()));
     }
-    Ok(Found::One(Location::from(path.to_path_buf())))
+    Ok(Found::One(Location::local(path.to_path_buf(), access)))
+}
+
+/// The files that fit a pattern, where some may not be opened: every folder is listed and every name judged through `access`. A
+/// name that fits and means something outside is refused whatever lies there, so that the answer does not depend on it (ACCESS-3).
+fn walked(pattern: &str, access: &FileAccess) -> Result<Vec<PathBuf>> {
+    let parts: Vec<String> =
+        Path::new(pattern).components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    let mut reached = vec![PathBuf::new()];
+    for (number, part) in parts.iter().enumerate() {
+        let is_last = number + 1 == parts.len();
+        let folders = std::mem::take(&mut reached);
+        if !is_special(part) {
+            reached = folders.into_iter().map(|folder| folder.join(part)).collect();
+            // Names above the first special one are not asked about one by one: they may lie above what is served.
+            if parts[..number].iter().any(|part| is_special(part)) {
+                reached = kept(reached, is_last, access)?;
+            }
+            continue;
+        }
+        let fits = glob::Pattern::new(part).map_err(|e| wrong(pattern, &e))?;
+        for folder in folders {
+            if part == "**" {
+                reached.extend(folders_below(&folder, access)?);
+                continue;
+            }
+            // What is not a folder has nothing in it.
+            let entries = if access.is_dir(&folder)? { access.list(&folder)? } else { Vec::new() };
+            let fitting = entries
+                .into_iter()
+                .filter(|path| path.file_name().is_some_and(|name| fits.matches(&name.to_string_lossy())));
+            reached.extend(kept(fitting.collect(), is_last, access)?);
+        }
+    }
+    // What ends with `**` means folders.
+    if parts.last().is_some_and(|last| last == "**") { Ok(Vec::new()) } else { Ok(reached) }
+}
+
+/// Of paths that fit so far, the files if nothing follows, otherwise the folders.
+fn kept(paths: Vec<PathBuf>, is_last: bool, access: &FileAccess) -> Result<Vec<PathBuf>> {
+    let mut kept = Vec::new();
+    for path in paths {
+        match access.metadata(&path) {
+            Ok(meta) if if is_last { meta.is_file() } else { meta.is_dir() } => kept.push(path),
+            Err(DataError::NotServed { path, option }) => return Err(DataError::NotServed { path, option }),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(kept)
+}
+
+/// A folder and all below it, each once. Links are not followed.
+fn folders_below(folder: &Path, access: &FileAccess) -> Result<Vec<PathBuf>> {
+    let (mut found, mut left) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = left.pop() {
+        let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|entry| entry.is_dir());
+        left.extend(access.list(&folder)?.into_iter().filter(is_folder));
+        found.push(folder);
+    }
+    Ok(found)
+}
+
+fn is_special(part: &str) -> bool {
+    part.contains(['*', '?', '['])
+}
+
+/// Whether what a pattern searches may be looked at: the folder above its first special name, and from there only down.
+fn check_searched(pattern: &Path, access: &FileAccess) -> Result<()> {
+    let parts: Vec<_> = pattern.components().collect();
+    let literal = parts.iter().take_while(|part| !is_special(&part.as_os_str().to_string_lossy())).count();
+    access.is_dir(&parts[..literal].iter().collect::<PathBuf>())?;
+    match parts[literal..].contains(&std::path::Component::ParentDir) {
+        true => Err(DataError::Argument(format!(
+            "{}: a worker does not expand patterns that contain .. after a wildcard",
+            pattern.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Whether a pattern that fits a file says the dots of its hidden names, and is not about something half-written by chance.
@@ -150,18 +246,19 @@ fn is_folder(url: &FileUrl) -> bool {
 }
 
 /// Files of a store; those of one store share it.
-fn remote(url: FileUrl, endings: &[&str], stores: &mut Vec<Arc<RemoteStore>>) -> Result<Found> {
+fn remote(url: FileUrl, endings: &[&str], access: &FileAccess, stores: &mut Vec<Arc<RemoteStore>>) -> Result<Found> {
     let store = match stores.iter().find(|s| s.url().store == url.store) {
         Some(known) => known.clone(),
         None => {
-            stores.push(Arc::new(RemoteStore::open(url.clone())?));
+            stores.push(Arc::new(RemoteStore::open(url.clone(), access)?));
             stores[stores.len() - 1].clone()
         }
     };
     let listed = |folder: &str, deep: bool| -> Result<Vec<ObjectMeta>> {
+        access.check_listing(&url, folder)?;
         store.list(&url.object(folder)?, deep).map_err(|e| match (url.scheme, e) {
             (Scheme::Http, DataError::Io { path, why }) if why.contains("status code") => {
-                let why = format!("the server does not list files ({why}); name each of them");
+                let why = format!("this server cannot list files ({why}); name every file");
                 DataError::Unsupported { path, why }
             }
             (_, e) => e,
@@ -218,7 +315,7 @@ mod tests {
             std::fs::write(dir.path().join(name), b"").unwrap();
         }
         let names = |patterns: &[String]| -> Vec<String> {
-            let found = expand(patterns, &[".parquet"]).unwrap();
+            let found = expand(patterns, &[".parquet"], &FileAccess::everything()).unwrap();
             found.iter().map(|f| String::from_utf8(f.file_name()).unwrap()).collect()
         };
         let expected = ["batch_1.parquet", "batch_2.parquet", "batch_10.parquet"];
@@ -242,7 +339,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(dir.path(), dir.path().join("year=2024/loop")).unwrap();
         let found = |pattern: &str| -> Vec<String> {
-            let found = expand(&[pattern.to_owned()], &[".parquet"]).unwrap();
+            let found = expand(&[pattern.to_owned()], &[".parquet"], &FileAccess::everything()).unwrap();
             found.iter().map(|f| f.to_string().rsplit('/').next().unwrap().to_owned()).collect()
         };
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -252,15 +349,48 @@ mod tests {
         assert_eq!(found(&path(".*.parquet")), [".d.parquet"]);
         assert_eq!(found(&path(".tmp/*")), ["c.parquet"]);
         assert_eq!(found(&path("*/*.parquet")), ["a.parquet"]);
-        assert!(expand(&[path("*.parquet")], &[]).is_err());
+        assert!(expand(&[path("*.parquet")], &[], &FileAccess::everything()).is_err());
         let mut names = list_names(&path("")).unwrap();
         names.sort();
         assert_eq!(names, ["year=2024/a.parquet", "year=2025/m=1/b.parquet"]);
     }
 
     #[test]
+    fn a_pattern_does_not_tell_what_lies_behind_a_link_out_of_the_served_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        for folder in [root.join("in/deep"), root.join("none"), outside.clone()] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        for file in [root.join("in/a.npy"), root.join("in/deep/b.npy"), outside.join("secret-name.npy")] {
+            std::fs::write(file, b"").unwrap();
+        }
+        let access = FileAccess::only(std::slice::from_ref(&root), &[]).unwrap();
+        let at = |name: &str| root.join(name).display().to_string();
+        let found = |pattern: &str| expand(&[at(pattern)], &[".npy"], &access);
+        let everything = |pattern: &str| expand(&[at(pattern)], &[".npy"], &FileAccess::everything()).unwrap();
+        for pattern in ["*/*.npy", "**/*.npy", "i[n]/deep/*", "in/*/b.npy", "*/deep/b.*"] {
+            let names = |found: Vec<Location>| found.iter().map(Location::to_string).collect::<Vec<_>>();
+            assert_eq!(names(found(pattern).unwrap()), names(everything(pattern)), "{pattern}");
+        }
+        std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+        let said = |pattern: &str| found(pattern).unwrap_err().to_string();
+        let answers: Vec<String> =
+            ["lin?/*.npy", "lin?/zzz*.npy", "lin?/secret-name.npy", "lin?/none.npy", "l*/*/*"].map(said).into();
+        assert!(answers.iter().all(|answer| *answer == answers[0] && !answer.contains("secret")), "{answers:?}");
+        // Nor does one that ends with the link, whatever it leads to.
+        let here = said("lin?");
+        std::fs::remove_file(root.join("link")).unwrap();
+        for target in ["outside/secret-name.npy", "nothing"] {
+            std::os::unix::fs::symlink(dir.path().join(target), root.join("link")).unwrap();
+            assert_eq!((said("lin?"), said("lin?/*")), (here.clone(), answers[0].clone()), "{target}");
+            std::fs::remove_file(root.join("link")).unwrap();
+        }
+    }
+
+    #[test]
     fn a_pattern_that_fits_nothing_is_named() {
-        let wrong = expand(&["/nowhere/*.parquet".to_owned()], &[]).unwrap_err();
+        let wrong = expand(&["/nowhere/*.parquet".to_owned()], &[], &FileAccess::everything()).unwrap_err();
         assert_eq!(wrong, DataError::Missing { path: "/nowhere/*.parquet".into() });
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use object_store::path::Path as ObjectPath;
 use url::Url;
 
+use super::public_addresses::names_public_host;
 use crate::error::{DataError, Result};
 
 /// The kinds of stores.
@@ -35,7 +36,7 @@ pub(super) struct FileUrl {
 }
 
 /// Whether a path is a URL that GT reads.
-pub(super) fn is_url(text: &str) -> bool {
+pub(crate) fn is_url(text: &str) -> bool {
     SCHEMES.iter().any(|(prefix, _)| text.starts_with(prefix))
 }
 
@@ -48,7 +49,9 @@ pub(crate) fn local_path(text: &str) -> Result<Cow<'_, str>> {
     let path = named.strip_prefix("localhost").unwrap_or(named);
     match percent_decoded(path).filter(|path| path.starts_with('/')) {
         Some(path) => Ok(Cow::Owned(path)),
-        None => Err(DataError::Argument(format!("{text:?} is not a file of this machine: write file:///folder/name"))),
+        None => Err(DataError::Argument(format!(
+            "{text:?} does not name a file on this machine: write file:///folder/name"
+        ))),
     }
 }
 
@@ -60,11 +63,11 @@ impl FileUrl {
     pub(super) fn parse(text: &str) -> Result<FileUrl> {
         let wrong = |why: &dyn std::fmt::Display| DataError::Argument(format!("{text:?} is not a URL: {why}"));
         let Some(&(prefix, scheme)) = SCHEMES.iter().find(|(prefix, _)| text.starts_with(prefix)) else {
-            return Err(wrong(&"GT reads s3, gs, az, http and https"));
+            return Err(wrong(&"GT reads s3, gs, az, http and https URLs"));
         };
         if scheme == Scheme::Http {
             let mut url = Url::parse(text).map_err(|e| wrong(&e))?;
-            let decoded = percent_decoded(url.path()).ok_or_else(|| wrong(&"its path is not text"))?;
+            let decoded = percent_decoded(url.path()).ok_or_else(|| wrong(&"the path is not valid UTF-8"))?;
             let path = decoded.trim_start_matches('/').to_owned();
             url.set_path("");
             url.set_fragment(None);
@@ -73,7 +76,7 @@ impl FileUrl {
         // Names of objects may hold anything, so nothing in them is special but the slash.
         let (bucket, path) = text[prefix.len()..].split_once('/').unwrap_or((&text[prefix.len()..], ""));
         match bucket.is_empty() {
-            true => Err(wrong(&"it names no bucket")),
+            true => Err(wrong(&"the URL names no bucket")),
             false => Ok(FileUrl { scheme, store: format!("{prefix}{bucket}"), path: path.to_owned() }),
         }
     }
@@ -81,6 +84,23 @@ impl FileUrl {
     /// The bucket or container.
     pub(super) fn bucket(&self) -> &str {
         self.store.split_once("://").map_or("", |(_, bucket)| bucket)
+    }
+
+    /// The scheme, and the host with its port or the bucket; none where that is no plain name.
+    pub(super) fn host(&self) -> Option<(&str, String)> {
+        let (scheme, bucket) = self.store.split_once("://")?;
+        if self.scheme != Scheme::Http {
+            let is_plain = bucket.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+            return is_plain.then(|| (scheme, bucket.to_owned()));
+        }
+        let url = Url::parse(&self.store).ok()?;
+        let host = url.host_str()?;
+        Some((scheme, url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))))
+    }
+
+    /// Whether it shows that the server is this host, or a service of its network or cloud.
+    pub(super) fn is_private(&self) -> bool {
+        self.scheme == Scheme::Http && Url::parse(&self.store).map_or(true, |url| !names_public_host(&url))
     }
 
     /// The URL of an object of the same store.
@@ -107,7 +127,7 @@ impl FileUrl {
     /// The name as the store's library takes it.
     pub(super) fn object(&self, path: &str) -> Result<ObjectPath> {
         ObjectPath::parse(path.trim_end_matches('/'))
-            .map_err(|e| DataError::Argument(format!("{}: this is not the name of an object: {e}", self.of(path))))
+            .map_err(|e| DataError::Argument(format!("{}: not a valid object name: {e}", self.of(path))))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Where a file lies: a path of this machine, or an object of a store.
 
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use object_store::path::Path as ObjectPath;
 
 use super::file_url::{FileUrl, is_url, local_path};
 use super::remote_store::RemoteStore;
-use super::{Named, OpenFile, Stamp};
+use super::{FileAccess, Named, OpenFile, Stamp};
 use crate::error::{DataError, Result};
 
 /// Where a file lies.
@@ -18,7 +17,7 @@ pub struct Location(Place);
 
 #[derive(Clone, Debug)]
 enum Place {
-    Local(PathBuf),
+    Local(PathBuf, FileAccess),
     Remote(RemoteFile),
 }
 
@@ -32,16 +31,17 @@ pub(super) struct RemoteFile {
     listed: Option<Stamp>,
 }
 
+#[cfg(test)]
 impl From<PathBuf> for Location {
     fn from(path: PathBuf) -> Location {
-        Location(Place::Local(path))
+        Location::local(path, &FileAccess::everything())
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Local(path) => path.display().fmt(f),
+            Place::Local(path, _) => path.display().fmt(f),
             Place::Remote(object) => f.write_str(&object.url),
         }
     }
@@ -57,18 +57,24 @@ impl Location {
     /// The file or folder that a path or a URL names, whether it is there or not.
     ///
     /// # Errors
-    /// When it is a URL of no store that can be reached.
-    pub fn of(text: &str) -> Result<Location> {
+    /// When it is a URL of no store that can be reached, or of one that may not be asked.
+    pub fn of(text: &str, access: &FileAccess) -> Result<Location> {
         if !is_url(text) {
-            return Ok(Location(Place::Local(PathBuf::from(local_path(text)?.into_owned()))));
+            return Ok(Location::local(PathBuf::from(local_path(text)?.into_owned()), access));
         }
         let url = FileUrl::parse(text)?;
         let path = url.path.clone();
-        Location::in_store(&Arc::new(RemoteStore::open(url)?), &path, None)
+        Location::in_store(&Arc::new(RemoteStore::open(url, access)?), &path, None)
+    }
+
+    /// A file of this machine; whether it may be opened shows when it is.
+    pub(crate) fn local(path: PathBuf, access: &FileAccess) -> Location {
+        Location(Place::Local(path, access.clone()))
     }
 
     /// An object by its name in a store.
     pub(super) fn in_store(store: &Arc<RemoteStore>, path: &str, listed: Option<Stamp>) -> Result<Location> {
+        store.access().check_url(store.url(), path)?;
         let (url, path) = (store.url().of(path), store.url().object(path)?);
         Ok(Location(Place::Remote(RemoteFile { store: store.clone(), path, url, listed })))
     }
@@ -76,7 +82,7 @@ impl Location {
     /// A file of this folder.
     pub(crate) fn join(&self, name: &str) -> Result<Location> {
         match &self.0 {
-            Place::Local(folder) => Ok(Location(Place::Local(folder.join(name)))),
+            Place::Local(folder, access) => Ok(Location::local(folder.join(name), access)),
             Place::Remote(folder) => Location::in_store(&folder.store, &format!("{}/{name}", folder.path), None),
         }
     }
@@ -84,7 +90,7 @@ impl Location {
     /// The name without the folders.
     pub(crate) fn file_name(&self) -> Vec<u8> {
         match &self.0 {
-            Place::Local(path) => path.file_name().unwrap_or_default().as_encoded_bytes().to_vec(),
+            Place::Local(path, _) => path.file_name().unwrap_or_default().as_encoded_bytes().to_vec(),
             Place::Remote(object) => object.path.filename().unwrap_or_default().as_bytes().to_vec(),
         }
     }
@@ -92,7 +98,7 @@ impl Location {
     /// The path or URL as text, where it is text.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.0 {
-            Place::Local(path) => path.to_str(),
+            Place::Local(path, _) => path.to_str(),
             Place::Remote(object) => Some(&object.url),
         }
     }
@@ -100,7 +106,7 @@ impl Location {
     /// Bytes that no other file has, from whatever folder one looks.
     pub(crate) fn absolute(&self) -> Vec<u8> {
         match &self.0 {
-            Place::Local(path) => {
+            Place::Local(path, _) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 path.into_os_string().into_encoded_bytes()
             }
@@ -111,7 +117,7 @@ impl Location {
     /// The same for two names of one file, as far as that can be known.
     pub(crate) fn identity(&self) -> PathBuf {
         match &self.0 {
-            Place::Local(path) => canonical(path),
+            Place::Local(path, access) => access.canonical(path),
             Place::Remote(object) => PathBuf::from(&object.url),
         }
     }
@@ -119,13 +125,7 @@ impl Location {
     /// The file's stamp as it is now.
     pub(crate) fn stamp(&self) -> Result<Stamp> {
         match &self.0 {
-            Place::Local(path) => {
-                let meta = std::fs::metadata(path).map_err(|e| DataError::io(path, &e))?;
-                match meta.is_file() {
-                    true => Ok(Stamp::from_metadata(&meta)),
-                    false => Err(DataError::Io { path: path.name(), why: "it is not a file".into() }),
-                }
-            }
+            Place::Local(path, access) => access.stamp(path),
             Place::Remote(object) => match &object.listed {
                 Some(listed) => Ok(listed.clone()),
                 None => object.store.head(&object.path),
@@ -136,10 +136,9 @@ impl Location {
     /// Opens the file as it is now.
     pub(crate) fn open(&self) -> Result<OpenFile> {
         match &self.0 {
-            Place::Local(path) => {
-                let io = |e: std::io::Error| DataError::io(path, &e);
-                let file = File::open(path).map_err(io)?;
-                let stamp = Stamp::from_metadata(&file.metadata().map_err(io)?);
+            Place::Local(path, access) => {
+                let file = access.open(path)?;
+                let stamp = Stamp::from_metadata(&file.metadata().map_err(|e| DataError::io(path, &e))?);
                 Ok(OpenFile::local(path.clone(), file, stamp))
             }
             Place::Remote(object) => Ok(OpenFile::remote(object.clone(), self.stamp()?)),
@@ -149,7 +148,7 @@ impl Location {
     /// Opens the file as it was when it had this stamp (FILES-2). Of an object nothing is asked yet: each answer is compared.
     pub(crate) fn open_as(&self, stamp: &Stamp) -> Result<OpenFile> {
         match &self.0 {
-            Place::Local(_) => {
+            Place::Local(..) => {
                 let opened = self.open()?;
                 match opened.stamp() == stamp {
                     true => Ok(opened),
@@ -168,13 +167,9 @@ impl RemoteFile {
 }
 
 /// What [`Location::identity`] gives for the file that a path or a URL names, without asking a store.
-pub(crate) fn identity(text: &str) -> PathBuf {
+pub(crate) fn identity(text: &str, access: &FileAccess) -> PathBuf {
     match is_url(text).then(|| FileUrl::parse(text)) {
         Some(Ok(url)) => PathBuf::from(url.of(&url.path)),
-        _ => canonical(Path::new(local_path(text).as_deref().unwrap_or(text))),
+        _ => access.canonical(Path::new(local_path(text).as_deref().unwrap_or(text))),
     }
-}
-
-fn canonical(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

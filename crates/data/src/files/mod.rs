@@ -5,6 +5,7 @@
 //!          names it, so no block is ever made of two versions.
 //! FILES-3: every wait for a server ends: with an answer, after a few tries, or when the caller is interrupted.
 
+mod access;
 mod expand;
 mod file_url;
 mod location;
@@ -12,15 +13,18 @@ mod named;
 mod open_file;
 mod parallel;
 mod part_folder;
+mod public_addresses;
 mod remote_error;
 mod remote_store;
 mod sequential;
 mod source_files;
 mod stamp;
+mod url_pattern;
 
+pub use access::FileAccess;
 pub use expand::expand;
 pub(crate) use expand::list_names;
-pub(crate) use file_url::local_path;
+pub(crate) use file_url::{is_url, local_path};
 pub use location::Location;
 pub(crate) use location::identity;
 pub use named::Named;

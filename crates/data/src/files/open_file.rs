@@ -67,7 +67,7 @@ impl OpenFile {
     fn check(&self, range: &Range<u64>) -> Result<()> {
         match range.start <= range.end && range.end <= self.stamp.len_bytes {
             true => Ok(()),
-            false => Err(DataError::Corrupt { path: self.name(), why: "it ends too early".into() }),
+            false => Err(DataError::Corrupt { path: self.name(), why: "the file ends too early".into() }),
         }
     }
 

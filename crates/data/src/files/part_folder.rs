@@ -8,6 +8,8 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use gt_observe::output;
+
 use crate::error::{DataError, Result};
 
 /// How the name of such a folder ends; what lies in one is no data set.
@@ -38,13 +40,13 @@ impl PartFolder {
         let above = place.ancestors().skip(1).take_while(|p| !p.as_os_str().is_empty() && !p.exists());
         let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
         if let Some(parent) = above.first() {
-            std::fs::create_dir_all(parent).map_err(|e| DataError::io(parent, &e))?;
+            output::create_dir_all(parent).map_err(|e| DataError::io(parent, &e))?;
         }
         for number in 0u64.. {
             let mut beside = OsString::from(name);
             beside.push(format!(".{}-{number}{ENDING}", std::process::id()));
             let part = place.with_file_name(beside);
-            match std::fs::create_dir(&part) {
+            match output::create_dir(&part) {
                 Ok(()) => return Ok(PartFolder { part, place, above }),
                 // Another one of this process, or one that was killed.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
@@ -61,7 +63,7 @@ impl PartFolder {
 
     /// Puts it at its place.
     pub(crate) fn finish(self) -> Result<()> {
-        std::fs::rename(&self.part, &self.place).map_err(|e| match e.kind() {
+        output::rename(&self.part, &self.place).map_err(|e| match e.kind() {
             // Somebody was faster.
             ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => taken(&self.place),
             _ => DataError::io(&self.place, &e),
@@ -72,15 +74,15 @@ impl PartFolder {
 impl Drop for PartFolder {
     fn drop(&mut self) {
         // After `finish` nothing lies there any more.
-        let _ = std::fs::remove_dir_all(&self.part);
+        let _ = output::remove_dir_all(&self.part);
         // Those that hold something stay.
-        self.above.iter().for_each(|folder| _ = std::fs::remove_dir(folder));
+        self.above.iter().for_each(|folder| _ = output::remove_dir(folder));
     }
 }
 
 fn taken(place: &Path) -> DataError {
     let place = place.display();
-    DataError::Argument(format!("{place} is there already and is not an empty folder; name one that is not there yet"))
+    DataError::Argument(format!("{place} exists and is not empty; name a new or empty folder"))
 }
 
 #[cfg(test)]
@@ -102,7 +104,7 @@ mod tests {
         std::fs::write(two.path().join("x"), b"2").unwrap();
         one.finish().unwrap();
         let late = two.finish().unwrap_err();
-        assert!(matches!(&late, DataError::Argument(why) if why.contains("not an empty folder")), "{late}");
+        assert!(matches!(&late, DataError::Argument(why) if why.contains("not empty")), "{late}");
         assert_eq!(names(dir.path()), ["out"]);
         assert_eq!(std::fs::read(place.join("x")).unwrap(), b"1");
     }

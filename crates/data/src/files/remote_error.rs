@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use super::file_url::Scheme;
+use super::public_addresses::NotPublic;
 use crate::error::DataError;
 
 /// Where stores look for credentials when the environment holds none.
@@ -14,6 +15,9 @@ const NO_RANGES: [&str; 2] = ["Received non-partial response", "Range request no
 /// The error for a URL.
 pub(super) fn explained(url: &str, scheme: Scheme, error: &object_store::Error) -> DataError {
     let path = url.to_owned();
+    if began_with_not_public(error) {
+        return DataError::NotServed { path, option: "--data-url".into() };
+    }
     match error {
         object_store::Error::NotFound { .. } => DataError::Missing { path },
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
@@ -37,7 +41,7 @@ pub(super) fn explained(url: &str, scheme: Scheme, error: &object_store::Error) 
                 return changed(url);
             }
             let why = match NO_RANGES.iter().any(|said| whole.contains(said)) {
-                true => "the server does not give parts of a file, which reading needs".to_owned(),
+                true => "the server does not support range requests, which GT needs to read files".to_owned(),
                 false => began,
             };
             DataError::Io { path, why }
@@ -49,8 +53,20 @@ pub(super) fn explained(url: &str, scheme: Scheme, error: &object_store::Error) 
 pub(super) fn changed(url: &str) -> DataError {
     DataError::Schema {
         path: url.to_owned(),
-        why: "the file changed after it was indexed; open the data set anew".into(),
+        why: "the file changed after it was indexed; open the data set again".into(),
     }
+}
+
+/// Whether a server was not asked because of where it is.
+fn began_with_not_public(error: &object_store::Error) -> bool {
+    let mut at = error.source();
+    while let Some(inner) = at {
+        if inner.is::<NotPublic>() {
+            return true;
+        }
+        at = inner.source();
+    }
+    false
 }
 
 /// What began it: the layers above repeat the URL and how often they tried.

@@ -25,9 +25,10 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 
-use super::Stamp;
 use super::file_url::{FileUrl, Scheme};
+use super::public_addresses::PublicConnector;
 use super::remote_error::{changed, explained};
+use super::{FileAccess, Stamp};
 use crate::error::{DataError, Result};
 
 /// How often a wait looks whether it is to end.
@@ -69,6 +70,7 @@ pub(super) fn is_interrupted() -> bool {
 #[derive(Debug)]
 pub(crate) struct RemoteStore {
     url: FileUrl,
+    access: FileAccess,
     process: u32,
     /// Dropped before the runtime that its connections live on.
     store: ManuallyDrop<Arc<dyn ObjectStore>>,
@@ -76,8 +78,9 @@ pub(crate) struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// Opens the store of a URL, with what the environment says of its credentials and its address.
-    pub(super) fn open(url: FileUrl) -> Result<RemoteStore> {
+    /// Opens the store of a URL, with what the environment says of its credentials and its address. Whether an object may be asked
+    /// for is checked object by object.
+    pub(super) fn open(url: FileUrl, access: &FileAccess) -> Result<RemoteStore> {
         let io = |why: String| DataError::Io { path: url.store.clone(), why };
         // Another part of the process may have chosen one before; any will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -86,9 +89,11 @@ impl RemoteStore {
             .enable_time()
             .build()
             .map_err(|e| io(format!("the network cannot be used: {e}")))?;
-        let store = connect(&url).map_err(|e| explained(&url.store, url.scheme, &e))?;
+        access.check_store(&url)?;
+        let store = connect(&url, access).map_err(|e| explained(&url.store, url.scheme, &e))?;
         Ok(RemoteStore {
             url,
+            access: access.clone(),
             process: std::process::id(),
             store: ManuallyDrop::new(store),
             runtime: ManuallyDrop::new(runtime),
@@ -97,6 +102,10 @@ impl RemoteStore {
 
     pub(super) fn url(&self) -> &FileUrl {
         &self.url
+    }
+
+    pub(super) fn access(&self) -> &FileAccess {
+        &self.access
     }
 
     /// What the store says of an object.
@@ -143,7 +152,10 @@ impl RemoteStore {
         for (n, range, bytes) in got {
             let bytes = bytes.ok_or_else(|| changed(&self.url.of(path.as_ref())))?;
             if bytes.len() as u64 != range.end - range.start {
-                return Err(DataError::Corrupt { path: self.url.of(path.as_ref()), why: "it ends too early".into() });
+                return Err(DataError::Corrupt {
+                    path: self.url.of(path.as_ref()),
+                    why: "the file ends too early".into(),
+                });
             }
             out[n].push(bytes);
         }
@@ -154,7 +166,7 @@ impl RemoteStore {
     fn wait<T>(&self, path: &str, answer: impl Future<Output = object_store::Result<T>>) -> Result<T> {
         let url = || self.url.of(path);
         if self.process != std::process::id() {
-            let why = "it was opened before the process was forked; open the data set anew";
+            let why = "the data set was opened before the process was forked; open it again in the child";
             return Err(DataError::Io { path: url(), why: why.into() });
         }
         self.runtime.block_on(async {
@@ -191,7 +203,7 @@ fn joined(pieces: Vec<Bytes>) -> Bytes {
     }
 }
 
-fn connect(url: &FileUrl) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn connect(url: &FileUrl, access: &FileAccess) -> object_store::Result<Arc<dyn ObjectStore>> {
     let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRYING, backoff: BackoffConfig::default() };
     let (silence, bucket) = (ClientConfigKey::ReadTimeout, url.bucket());
     Ok(match url.scheme {
@@ -226,7 +238,11 @@ fn connect(url: &FileUrl) -> object_store::Result<Arc<dyn ObjectStore>> {
                 .with_allow_http(url.store.starts_with("http://"))
                 .with_no_system_certificates(is_loopback(&url.store))
                 .with_config(silence, SILENCE);
-            Arc::new(HttpBuilder::new().with_url(&url.store).with_client_options(options).with_retry(retry).build()?)
+            let builder = HttpBuilder::new().with_url(&url.store).with_client_options(options).with_retry(retry);
+            Arc::new(match access.is_limited() {
+                true => builder.with_http_connector(PublicConnector(access.clone())).build()?,
+                false => builder.build()?,
+            })
         }
     })
 }
@@ -242,4 +258,99 @@ fn is_loopback(address: &str) -> bool {
             Some(url::Host::Domain(name)) => name == "localhost",
             None => false,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use super::*;
+
+    /// A web server that sends a request for `/n/x` on to the n-th of these addresses, and has `/x` itself.
+    fn serve(server: &TcpListener, targets: &[String], done: &AtomicBool) {
+        while !done.load(SeqCst) {
+            let Ok((stream, _)) = server.accept() else {
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            };
+            let _ = answer(stream, targets);
+        }
+    }
+
+    fn answer(mut stream: TcpStream, targets: &[String]) -> std::io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head);
+        let number = head.split('/').nth(1).and_then(|part| part.parse::<usize>().ok());
+        let answer = match number {
+            Some(number) => format!("302 Found\r\nLocation: {}\r\nContent-Length: 0", targets[number]),
+            None => "200 OK\r\nContent-Length: 7".to_owned(),
+        };
+        write!(stream, "HTTP/1.1 {answer}\r\nConnection: close\r\n\r\n")
+    }
+
+    /// What a request becomes that a server sends on to each of these addresses, where these patterns are allowed.
+    fn sent_on(targets: &[String], patterns: &[String]) -> Vec<Result<u64>> {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let base = format!("http://{}", server.local_addr().unwrap());
+        let access = FileAccess::only(&[], patterns).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // The server stands for one elsewhere: here only where it sends the request is judged, not where it is.
+        let ask = |path: &str| {
+            let url = FileUrl::parse(&format!("{base}/{path}")).unwrap();
+            let store = connect(&url, &access).unwrap();
+            let answered = runtime.block_on(store.head(&ObjectPath::from(path)));
+            answered.map(|meta| meta.size).map_err(|e| explained(&base, url.scheme, &e))
+        };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| serve(&server, targets, &done));
+            // Without a redirection it answers, so it is the redirection that is refused.
+            let plain = ask("x");
+            let sent_on = (0..targets.len()).map(|number| ask(&format!("{number}/x"))).collect();
+            done.store(true, SeqCst);
+            assert!(matches!(plain, Ok(7)), "{plain:?}");
+            sent_on
+        })
+    }
+
+    #[test]
+    fn a_server_that_was_allowed_sent_requests_on_to_this_host_and_its_cloud() {
+        let inner = TcpListener::bind("127.0.0.1:0").unwrap();
+        inner.set_nonblocking(true).unwrap();
+        let port = inner.local_addr().unwrap().port();
+        let targets = [
+            format!("http://127.0.0.1:{port}/x"),
+            format!("http://localhost:{port}/x"),
+            format!("http://[::ffff:127.0.0.1]:{port}/x"),
+            format!("http://2130706433:{port}/x"),
+            format!("http://0.0.0.0:{port}/x"),
+            "http://169.254.169.254/latest/meta-data/".to_string(),
+            "/".to_string(),
+        ];
+        let outcomes = sent_on(&targets, &["http://*/*".to_string(), "http://*:*/*".to_string()]);
+        for (target, outcome) in targets.iter().zip(outcomes) {
+            assert!(matches!(outcome, Err(DataError::NotServed { .. })), "{target}: {outcome:?}");
+        }
+        assert!(inner.accept().is_err_and(|e| e.kind() == ErrorKind::WouldBlock), "this host was asked");
+    }
+
+    #[test]
+    fn a_server_that_was_allowed_sent_requests_on_to_one_that_was_not() {
+        // Addresses for examples: nobody is there, and nobody must be asked.
+        let targets = ["http://192.0.2.1/x", "http://192.0.2.2/other/x", "https://192.0.2.2/data/x"].map(String::from);
+        let outcomes = sent_on(&targets, &["http://127.0.0.1:*/*".to_string(), "http://192.0.2.2/data/*".to_string()]);
+        for (target, outcome) in targets.iter().zip(outcomes) {
+            assert!(matches!(outcome, Err(DataError::NotServed { .. })), "{target}: {outcome:?}");
+        }
+    }
 }

@@ -49,9 +49,9 @@ impl SourceFiles {
         let reasons: Vec<&str> = self.left_out.iter().take(REASONS).map(|(_, why)| why.as_str()).collect();
         let more = self.left_out.len() - reasons.len();
         DataError::Argument(match (reasons.is_empty(), more) {
-            (true, _) => "no files are given".into(),
-            (false, 0) => format!("no file is left: {}", reasons.join("; ")),
-            (false, more) => format!("no file is left: {}; and {more} more", reasons.join("; ")),
+            (true, _) => "no files were given".into(),
+            (false, 0) => format!("no file could be read: {}", reasons.join("; ")),
+            (false, more) => format!("no file could be read: {}; and {more} more", reasons.join("; ")),
         })
     }
 

@@ -19,7 +19,7 @@ use crate::batch::number_bytes;
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Elem, Field, Kind};
-use crate::files::{self, Location, SourceFiles, Stamp};
+use crate::files::{self, FileAccess, Location, SourceFiles, Stamp};
 use crate::index_cache;
 use crate::parquet::{NullValue, ParquetOptions};
 use crate::source::{BlockInfo, LoadTimes, Source};
@@ -87,11 +87,11 @@ impl JsonlSource {
     ///
     /// # Errors
     /// When a file cannot be read, or its first lines are no objects.
-    pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<JsonlSource> {
+    pub fn open(access: &FileAccess, patterns: &[String], options: &ParquetOptions) -> Result<JsonlSource> {
         options.check()?;
-        let paths = files::expand(patterns, &[".jsonl", ".ndjson"]).or_else(|e| match e {
+        let paths = files::expand(patterns, &[".jsonl", ".ndjson"], access).or_else(|e| match e {
             // In a folder of such files, a `.json` says something about them; alone it may have the lines itself.
-            DataError::Missing { .. } => files::expand(patterns, &[".json"]),
+            DataError::Missing { .. } => files::expand(patterns, &[".json"], access),
             e => Err(e),
         })?;
         let scanned = index_cache::looked("jsonl", &paths, !options.no_index_cache, scan);
@@ -160,22 +160,22 @@ fn infer(path: &Location, names: Option<&[String]>) -> Result<(Vec<Field>, Vec<(
     if let Some(names) = names {
         for name in names {
             if !fields.iter().any(|f| f.name == *name) {
-                return Err(DataError::schema(path, format!("there is no column {name:?} in its first lines")));
+                return Err(DataError::schema(path, format!("the first lines have no column {name:?}")));
             }
         }
         fields.sort_by_key(|f| names.iter().position(|n| *n == f.name));
     }
     others.retain(|name| !fields.iter().any(|f| f.name == *name));
-    let why = |name: &String| format!("column {name:?} has no numbers or text in the first lines of {path}");
+    let why = |name: &String| format!("column {name:?} holds neither numbers nor text in the first lines of {path}");
     match fields.is_empty() {
-        true => Err(DataError::schema(path, "its first lines have no column that GT reads")),
+        true => Err(DataError::schema(path, "the first lines have no column of a type that GT reads")),
         false => Ok((fields, others.into_iter().map(|name| (name.clone(), why(&name))).collect())),
     }
 }
 
 fn bad_line(path: &Location, line: u64, why: &dyn std::fmt::Display) -> DataError {
     let is_json = line == 1 && path.file_name().ends_with(b".json");
-    let hint = if is_json { "; GT reads JSON with an object on each line" } else { "" };
+    let hint = if is_json { "; GT reads JSON Lines: one JSON object per line" } else { "" };
     DataError::corrupt(path, format!("line {line}: {why}{hint}"))
 }
 
@@ -198,19 +198,16 @@ impl Filling<'_> {
             (value, Elem::F64) if float_of(value).is_some() => number_bytes(elem, float_of(value).unwrap_or(f64::NAN)),
             (Value::Bool(b), Elem::Bool) => number_bytes(elem, f64::from(*b)),
             (Value::Null, _) if self.valid.is_some() => {
-                return Err(format!("column {:?} has nulls inside its lists, which cannot be kept", self.field.name));
+                return Err(format!("column {:?} has nulls inside its lists, which GT cannot store", self.field.name));
             }
             (Value::Null, _) => match (self.null.0, elem) {
                 (Some(v), _) => number_bytes(elem, v),
                 (None, Elem::F64) => number_bytes(elem, f64::NAN),
                 (None, _) => {
-                    return Err(format!(
-                        "column {:?} is null; say what stands for that with null_value=",
-                        self.field.name
-                    ));
+                    return Err(format!("column {:?} is null; choose a replacement with null_value=", self.field.name));
                 }
             },
-            _ => return Err(format!("column {:?} is {value}, and was {} before", self.field.name, self.field)),
+            _ => return Err(format!("column {:?} is {value} here, but was {} before", self.field.name, self.field)),
         };
         self.values.extend_from_slice(&bytes[..elem.size()]);
         Ok(())
@@ -218,7 +215,7 @@ impl Filling<'_> {
 
     fn push(&mut self, value: &Value) -> std::result::Result<(), String> {
         let field = self.field;
-        let wrong = || format!("column {:?} is not {field} as before", field.name);
+        let wrong = || format!("column {:?} is not {field} here, but was before", field.name);
         if let Some(valid) = &mut self.valid {
             valid.push(!value.is_null());
             if value.is_null() {

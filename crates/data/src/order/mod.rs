@@ -135,6 +135,17 @@ impl EpochOrder {
         self.dealt.len()
     }
 
+    /// What the order takes, and whoever goes through it: each lane has a window at hand, and one may be gone through to see what is
+    /// left of it.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let largest = |windows: &Vec<Window>| windows.iter().map(|w| w.samples).max().unwrap_or(0);
+        let samples = self.windows.iter().map(largest).fold(0u64, u64::saturating_add);
+        let alone = self.windows.iter().map(largest).max().unwrap_or(0);
+        let places = samples.saturating_add(alone).saturating_mul(size_of::<Place>() as u64);
+        let block_bytes = (3 * size_of::<u32>() + size_of::<Window>()) as u64;
+        places.saturating_add((self.lens.len() as u64).saturating_mul(block_bytes))
+    }
+
     /// The places of a window's samples, in the order they are given.
     fn shuffled(&self, lane: usize, window: usize) -> Vec<Place> {
         let w = &self.windows[lane][window];
@@ -190,7 +201,7 @@ impl Walk {
         let order = self.order.clone();
         let end = self.position.saturating_add(size as u64).min(order.len());
         let (from, to) = (order.turns.given(self.position), order.turns.given(end));
-        let mut places = Vec::with_capacity((end - self.position) as usize);
+        let mut places = Vec::with_capacity(end.saturating_sub(self.position) as usize);
         // What a lane gives to a batch is a run of its samples, as lanes give in turn.
         for (lane, (mut index, end)) in from.into_iter().zip(to).enumerate() {
             while index < end {

@@ -1,9 +1,9 @@
 //! Arrow's arrays as columns of a block.
 //!
-//! ARRAYS-1: one array is taken over without a copy, unless it holds bits or nulls.
-//! ARRAYS-2: a null number is what the caller said, or NaN in a column of floats; anything else is an error, as no number
+//! PARQUET-ARRAYS-1: one array is taken over without a copy, unless it holds bits or nulls.
+//! PARQUET-ARRAYS-2: a null number is what the caller said, or NaN in a column of floats; anything else is an error, as no number
 //!           could be told from it. A null list or text is an empty one.
-//! ARRAYS-3: what a dictionary says is looked up here; nothing after this knows of dictionaries.
+//! PARQUET-ARRAYS-3: what a dictionary says is looked up here; nothing after this knows of dictionaries.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Pieces {
         offset: impl Fn(&ArrayData, usize) -> Option<i64>,
         null: NullValue,
     ) -> Result<(), String> {
-        let broken = || format!("column {:?} has offsets that do not fit", field.name);
+        let broken = || format!("column {:?} has offsets that do not match its values", field.name);
         let at = |i| offset(data, i).and_then(|o| usize::try_from(o).ok()).ok_or_else(broken);
         // An empty array may have no offsets at all.
         let (first, last) = if data.is_empty() { (0, 0) } else { (at(0)?, at(data.len())?) };
@@ -139,7 +139,7 @@ impl Pieces {
     }
 }
 
-/// The values that an array of a dictionary's numbers stands for; none where it is no such array (ARRAYS-3).
+/// The values that an array of a dictionary's numbers stands for; none where it is no such array (PARQUET-ARRAYS-3).
 fn looked_up(array: &ArrayRef) -> Result<Option<ArrayRef>, String> {
     let Some(numbers) = array.as_any_dictionary_opt() else { return Ok(None) };
     arrow_select::take::take(numbers.values(), numbers.keys(), None).map(Some).map_err(|e| e.to_string())
@@ -207,10 +207,10 @@ fn bits(packed: &[u8], offset: usize, len: usize) -> Vec<u8> {
     out
 }
 
-/// What is wrong with a column of nulls for which nothing stands (ARRAYS-2).
+/// What is wrong with a column of nulls for which nothing stands (PARQUET-ARRAYS-2).
 pub(super) fn holds_nulls(field: &Field) -> String {
     let (name, elem) = (&field.name, field.elem.name());
-    format!("column {name:?} of {elem} holds nulls; say what stands for them with null_value=")
+    format!("column {name:?} of {elem} holds nulls; choose a replacement with null_value=")
 }
 
 /// The bytes that stand for a null number, if anything does.

@@ -17,7 +17,7 @@ use crate::batch::cast;
 use crate::block::{Block, Column, Extents};
 use crate::error::{DataError, Result};
 use crate::field::{Field, Kind};
-use crate::files::{self, Location, SourceFiles};
+use crate::files::{self, FileAccess, Location, SourceFiles};
 use crate::parquet::source::{ParquetOptions, RowBlock, RowReader, named_once};
 use crate::source::{BlockInfo, LoadTimes, Source};
 
@@ -80,24 +80,32 @@ impl EventSource {
     ///
     /// # Errors
     /// When one of them cannot be read, or the table names rows that are not there.
-    pub fn open(patterns: &[String], table: &EventTable, options: &ParquetOptions) -> Result<EventSource> {
-        let paths = files::expand(patterns, &[".parquet", ".parq", ".pq"])?;
+    pub fn open(
+        access: &FileAccess,
+        patterns: &[String],
+        table: &EventTable,
+        options: &ParquetOptions,
+    ) -> Result<EventSource> {
+        let paths = files::expand(patterns, &[".parquet", ".parq", ".pq"], access)?;
         let (mut reader, divided) = RowReader::open(&paths, options)?;
         for (field, _) in &reader.fields {
             if field.kind != Kind::Fixed {
-                let why = format!("column {:?} is {field}; samples of row ranges are made of plain rows", field.name);
+                let why = format!(
+                    "column {:?} is {field}; an event table needs columns with one plain value per row",
+                    field.name
+                );
                 return Err(DataError::Unsupported { path: patterns.join(", "), why });
             }
         }
         if let Some((field, _)) = reader.fields.iter().find(|(f, _)| table.columns.contains(&f.name)) {
             let why = format!(
-                "column {:?} is in the files and in the event table; name the columns of one of them",
+                "column {:?} is in the files and in the event table; choose columns so that each name comes from one of them",
                 field.name
             );
             return Err(DataError::Argument(why));
         }
-        let read = Table::read(table, options)?;
-        let mut events = read.events(table, &mut reader, options.skip_errors)?;
+        let read = Table::read(access, table, options)?;
+        let mut events = read.events(access, table, &mut reader, options.skip_errors)?;
         leave_out_short(&divided, &mut events, &mut reader, table, options.skip_errors)?;
         if events.iter().all(Vec::is_empty) && !reader.files.left_out().is_empty() {
             return Err(reader.files.none_left());
@@ -122,7 +130,7 @@ struct Table {
 }
 
 impl Table {
-    fn read(table: &EventTable, options: &ParquetOptions) -> Result<Table> {
+    fn read(access: &FileAccess, table: &EventTable, options: &ParquetOptions) -> Result<Table> {
         named_once(&table.columns)?;
         let end = match &table.end {
             RangeEnd::Last(c) | RangeEnd::End(c) | RangeEnd::Length(c) => c.clone(),
@@ -137,7 +145,7 @@ impl Table {
             }
         });
         let options = ParquetOptions { columns: Some(unique.clone()), skip_errors: false, ..options.clone() };
-        let paths = files::expand(&table.patterns, &[".parquet", ".parq", ".pq"])?;
+        let paths = files::expand(&table.patterns, &[".parquet", ".parq", ".pq"], access)?;
         let (reader, blocks) = RowReader::open(&paths, &options)?;
         let loaded: Vec<Result<(Vec<Column>, usize)>> = files::in_parallel(&blocks, |_, (rows, _)| {
             let samples = (rows.rows.end - rows.rows.start) as usize;
@@ -194,7 +202,13 @@ impl Table {
     }
 
     /// The events of each file that is part of the data set.
-    fn events(&self, table: &EventTable, reader: &mut RowReader, skip_errors: bool) -> Result<Vec<Vec<Event>>> {
+    fn events(
+        &self,
+        access: &FileAccess,
+        table: &EventTable,
+        reader: &mut RowReader,
+        skip_errors: bool,
+    ) -> Result<Vec<Vec<Event>>> {
         let mut events: Vec<Vec<Event>> = vec![Vec::new(); reader.files.len()];
         let known: HashMap<PathBuf, usize> =
             reader.files.locations().enumerate().map(|(i, file)| (file.identity(), i)).collect();
@@ -203,7 +217,7 @@ impl Table {
         let mut absent: BTreeSet<&str> = BTreeSet::new();
         if self.files.is_none() && reader.files.len() != 1 {
             return Err(DataError::Argument(format!(
-                "{} files need file= and file_pattern=, to know which of them a sample is in",
+                "with {} files, file= and file_pattern= must tell which file each event is in",
                 reader.files.len()
             )));
         }
@@ -211,7 +225,7 @@ impl Table {
             let file = match (&self.files, &table.file) {
                 (Some(files), Some((_, pattern))) => *places
                     .entry(&files[i])
-                    .or_insert_with(|| known.get(&files::identity(&pattern.replace("{}", &files[i]))).copied()),
+                    .or_insert_with(|| known.get(&files::identity(&pattern.replace("{}", &files[i]), access)).copied()),
                 _ => Some(0),
             };
             // Events of files that were not asked for, or left out, are not part of the data set.
@@ -227,11 +241,11 @@ impl Table {
         }
         let is_any = !events.iter().all(Vec::is_empty);
         if let Some((_, pattern)) = table.file.as_ref().filter(|_| is_any) {
-            leave_out_missing(absent, pattern, reader, skip_errors)?;
+            leave_out_missing(access, absent, pattern, reader, skip_errors)?;
         }
         if !is_any && !self.starts.is_empty() {
             return Err(DataError::Argument(format!(
-                "no event of {} is in any of the files; does file_pattern={:?} fit their names?",
+                "no event of {} refers to any of the files; check that file_pattern={:?} matches their names",
                 table.patterns.join(", "),
                 table.file.as_ref().map_or("", |(_, p)| p)
             )));
@@ -241,15 +255,22 @@ impl Table {
 }
 
 /// Leaves out files that the table names and that are not there (EVENTS-2).
-fn leave_out_missing(absent: BTreeSet<&str>, pattern: &str, reader: &mut RowReader, skip_errors: bool) -> Result<()> {
-    let known: BTreeSet<PathBuf> = reader.files.left_out().iter().map(|(name, _)| files::identity(name)).collect();
+fn leave_out_missing(
+    access: &FileAccess,
+    absent: BTreeSet<&str>,
+    pattern: &str,
+    reader: &mut RowReader,
+    skip_errors: bool,
+) -> Result<()> {
+    let known: BTreeSet<PathBuf> =
+        reader.files.left_out().iter().map(|(name, _)| files::identity(name, access)).collect();
     let named = absent.into_iter().map(|text| pattern.replace("{}", text));
-    let named: Vec<String> = named.filter(|name| !known.contains(&files::identity(name))).collect();
-    let stamps = files::in_parallel(&named, |_, name| Location::of(name)?.stamp());
+    let named: Vec<String> = named.filter(|name| !known.contains(&files::identity(name, access))).collect();
+    let stamps = files::in_parallel(&named, |_, name| Location::of(name, access)?.stamp());
     for (name, stamp) in named.iter().zip(stamps) {
         match stamp {
             Err(missing @ DataError::Missing { .. }) => {
-                reader.files.leave_out(&Location::of(name)?, missing, skip_errors)?;
+                reader.files.leave_out(&Location::of(name, access)?, missing, skip_errors)?;
             }
             Err(DataError::Interrupted) => return Err(DataError::Interrupted),
             // It is there, or may be.
@@ -284,7 +305,7 @@ fn leave_out_short(
 }
 
 fn wrong_range(table: &EventTable, event: usize, start: i64, end: i64, file: &Location) -> DataError {
-    let why = format!("event {event} has rows {start} to {end} of {file}, which does not have them");
+    let why = format!("event {event} names rows {start} to {end} of {file}, which has fewer rows");
     DataError::Schema { path: table.patterns.join(", "), why }
 }
 

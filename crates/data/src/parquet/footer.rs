@@ -69,7 +69,7 @@ pub(crate) fn parse(file: OpenFile, page_index: bool) -> Result<Opened> {
                 let read = file.read_ranges(&ranges)?;
                 decoder.push_ranges(ranges, read).map_err(broken)?;
             }
-            DecodeResult::Finished => return Err(DataError::Internal("a footer was parsed and is not there".into())),
+            DecodeResult::Finished => return Err(DataError::Internal("the footer is missing".into())),
         }
     };
     let meta = ArrowReaderMetadata::try_new(Arc::new(meta), ArrowReaderOptions::new()).map_err(broken)?;
@@ -100,12 +100,15 @@ impl Footer {
             if let (Compression::LZO, Some(column)) =
                 (chunk.compression(), columns.get_mut(descr.get_column_root_idx(leaf)))
             {
-                column.field = Err(format!("column {:?} is compressed with LZO, which GT does not read", column.name));
+                column.field = Err(format!("column {:?} uses LZO compression, which GT does not support", column.name));
             }
         }
         let rows = |rows: i64| match u64::try_from(rows) {
             Ok(rows) if rows <= MAX_GROUP_ROWS => Ok(rows),
-            _ => Err(DataError::corrupt(&opened.file, format!("a row group claims {rows} rows"))),
+            _ => Err(DataError::corrupt(
+                &opened.file,
+                format!("a row group claims an impossible number of rows: {rows}"),
+            )),
         };
         let groups = (0..parquet.num_row_groups())
             .map(|g| {
@@ -190,6 +193,7 @@ impl StoredColumn {
             3 => Kind::Text { utf8: false },
             _ => return None,
         };
+        gt_ir::Shape::try_new(&self.item).ok()?;
         Some(FooterColumn { name: name.clone(), field: Ok(Field { name, elem, kind, item: self.item.clone() }) })
     }
 }

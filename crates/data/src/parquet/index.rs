@@ -130,7 +130,7 @@ fn fields_of(file: &IndexedFile, names: Option<&[String]>) -> Result<Vec<Field>>
     let Some(names) = names else {
         let fields: Vec<Field> = columns.iter().filter_map(|c| c.field.as_ref().ok().cloned()).collect();
         return match fields.is_empty() {
-            true => Err(DataError::schema(&file.location, "it has no column that GT reads")),
+            true => Err(DataError::schema(&file.location, "the file has no column of a type that GT reads")),
             false => Ok(fields),
         };
     };
@@ -155,7 +155,7 @@ fn check(file: &IndexedFile, chosen: &[Field], first: &str) -> Result<()> {
     for expected in chosen {
         let found = find(&file.location, &file.footer.columns, &expected.name)?;
         if found != *expected {
-            let why = format!("column {:?} is {found}, and {expected} in {first}", expected.name);
+            let why = format!("column {:?} is {found}, but {expected} in {first}", expected.name);
             return Err(DataError::schema(&file.location, why));
         }
     }

@@ -144,7 +144,7 @@ impl Pages {
             let step = STEP_ROWS.min(self.rows - rows);
             let (found, ..) = reader.read_records(step, Some(&mut levels), None, &mut values)?;
             if found == 0 {
-                let why = format!("a column has {rows} rows where its row group has {}", self.rows);
+                let why = format!("a column has {rows} rows, but its row group has {}", self.rows);
                 return Err(ParquetError::General(why).into());
             }
             rows += found;
@@ -175,7 +175,7 @@ impl Chunk {
         let at = at.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         match at.filter(|&at| at <= self.bytes.len()) {
             Some(at) => Ok(self.bytes.slice(at..)),
-            None => Err(ParquetError::EOF("a page lies outside of its column".into())),
+            None => Err(ParquetError::EOF("a page lies outside its column".into())),
         }
     }
 }
@@ -197,7 +197,7 @@ impl ChunkReader for Chunk {
         let onward = self.onward(start)?;
         match length <= onward.len() {
             true => Ok(onward.slice(..length)),
-            false => Err(ParquetError::EOF("a page ends outside of its column".into())),
+            false => Err(ParquetError::EOF("a page ends outside its column".into())),
         }
     }
 }

@@ -48,7 +48,10 @@ fn item(of: &DataType) -> Option<(Elem, Vec<usize>)> {
         DataType::FixedSizeList(inner, n) => {
             let (elem, rest) = item(inner.data_type())?;
             let n = usize::try_from(*n).ok().filter(|&n| n > 0)?;
-            return Some((elem, [vec![n], rest].concat()));
+            let item = [vec![n], rest].concat();
+            // Lists within lists may have more numbers than can be counted.
+            gt_ir::Shape::try_new(&item).ok()?;
+            return Some((elem, item));
         }
         DataType::Dictionary(_, inner) => return item(inner),
         _ => return None,

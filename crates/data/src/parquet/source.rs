@@ -13,7 +13,7 @@ use crate::block::{Block, Column};
 use crate::caught::caught;
 use crate::error::{DataError, Result};
 use crate::field::Field;
-use crate::files::{self, Location, SourceFiles};
+use crate::files::{self, FileAccess, Location, SourceFiles};
 use crate::parquet::arrays::NullValue;
 use crate::parquet::footer::{self, Opened};
 use crate::parquet::index::{Index, IndexedFile};
@@ -172,8 +172,8 @@ impl ParquetSource {
     ///
     /// # Errors
     /// When one of them cannot be read or has other columns than the first, unless such files are to be left out.
-    pub fn open(patterns: &[String], options: &ParquetOptions) -> Result<ParquetSource> {
-        let paths = files::expand(patterns, &[".parquet", ".parq", ".pq"])?;
+    pub fn open(access: &FileAccess, patterns: &[String], options: &ParquetOptions) -> Result<ParquetSource> {
+        let paths = files::expand(patterns, &[".parquet", ".parq", ".pq"], access)?;
         let (reader, divided) = RowReader::open(&paths, options)?;
         let mut next = 0;
         let (mut blocks, mut places, mut first_ids) = (Vec::new(), Vec::new(), Vec::new());

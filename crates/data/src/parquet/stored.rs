@@ -49,6 +49,6 @@ pub(super) fn read(opened: &Opened, block: &RowBlock, names: Option<&[String]>) 
         Some(schema) if rows as u64 == wanted => {
             arrow_select::concat::concat_batches(&schema, &read).map_err(|e| DataError::corrupt(file, e))
         }
-        _ => Err(DataError::corrupt(file, format!("{rows} rows are there of {wanted}"))),
+        _ => Err(DataError::corrupt(file, format!("{rows} of {wanted} rows are present"))),
     }
 }

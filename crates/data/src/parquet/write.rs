@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
+use gt_observe::output;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -56,7 +57,7 @@ impl ParquetWriter {
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(rows_per_group.max(1)))
             .build();
-        let file = File::create(&part).map_err(|e| DataError::io(&part, &e))?;
+        let file = output::create(&part).map_err(|e| DataError::io(&part, &e))?;
         let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(|e| failed(path, &e))?;
         Ok(ParquetWriter { fields: fields.to_vec(), schema, writer: Some(writer), path: path.to_owned(), part })
     }
@@ -85,14 +86,14 @@ impl ParquetWriter {
             let file = writer.into_inner().map_err(|e| failed(&self.path, &e))?;
             file.sync_all().map_err(|e| DataError::io(&self.path, &e))?;
         }
-        std::fs::rename(&self.part, &self.path).map_err(|e| DataError::io(&self.path, &e))
+        output::rename(&self.part, &self.path).map_err(|e| DataError::io(&self.path, &e))
     }
 }
 
 impl Drop for ParquetWriter {
     fn drop(&mut self) {
         // After `close` nothing lies there any more.
-        let _ = std::fs::remove_file(&self.part);
+        let _ = output::remove_file(&self.part);
     }
 }
 
@@ -104,7 +105,7 @@ fn failed(path: &Path, error: &parquet::errors::ParquetError) -> DataError {
 pub(crate) fn batch_of(fields: &[Field], schema: &SchemaRef, samples: &[Picked<'_>]) -> Result<RecordBatch> {
     let arrays = fields.iter().enumerate().map(|(i, field)| array(field, i, samples)).collect::<Result<_>>()?;
     RecordBatch::try_new(schema.clone(), arrays)
-        .map_err(|e| DataError::Internal(format!("columns do not fit together: {e}")))
+        .map_err(|e| DataError::Internal(format!("the columns do not match: {e}")))
 }
 
 /// A column of samples.

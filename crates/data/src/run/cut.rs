@@ -68,17 +68,18 @@ impl Cut {
         }
         let size = if self.batch_size == 0 { usize::MAX } else { self.batch_size };
         let mut batches: Vec<Vec<u32>> = Vec::new();
-        let (mut now, mut longest, mut sum) = (Vec::new(), 0, 0);
+        let (mut now, mut longest, mut sum) = (Vec::new(), 0, 0usize);
         for i in order {
             let len = lens[i as usize];
-            let cost = if how.padded { longest.max(len) * (now.len() + 1) } else { sum + len };
+            let cost =
+                if how.padded { longest.max(len).saturating_mul(now.len() + 1) } else { sum.saturating_add(len) };
             let full = now.len() >= size || self.max_tokens.is_some_and(|max| cost > max);
             if full && !now.is_empty() {
                 batches.push(std::mem::take(&mut now));
                 (longest, sum) = (0, 0);
             }
             now.push(i);
-            (longest, sum) = (longest.max(len), sum + len);
+            (longest, sum) = (longest.max(len), sum.saturating_add(len));
         }
         let short = self.max_tokens.is_none() && now.len() < size;
         let dropped = self.drop_last && how.last && short;

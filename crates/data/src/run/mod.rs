@@ -28,8 +28,9 @@ use crate::error::{DataError, Result};
 use crate::files::interruptible;
 use crate::order::{OrderSpec, Place, Shuffle};
 use crate::source::{LoadTimes, Source};
-use account::Charged;
 pub use account::MemoryAccount;
+pub(crate) use account::{BatchCharge, Reserved};
+use account::{BatchMemory, Charged};
 pub use cut::Cut;
 use narrow::Held;
 pub use pages::PoolMemory;
@@ -125,7 +126,8 @@ impl Run {
             // The rest is for what is computed with the batches.
             spec.memory_budget = spec.memory_budget.min(account.limit_bytes() / 2);
         }
-        let state = Mutex::new(State::new(&*source, &spec, Charged::new(memory.account.clone())));
+        let batches = BatchMemory::new(memory.account.clone());
+        let state = Mutex::new(State::new(&*source, &spec, Charged::new(memory.account.clone()), batches)?);
         let pages = (spec.order.shuffle != Shuffle::Off).then(|| memory.pages.clone());
         let held = Held::new(source.fields(), &spec.batch, pages);
         let allocator = memory.allocator.clone();
@@ -140,7 +142,7 @@ impl Run {
                     let run = shared.clone();
                     interruptible(move || run.state.lock().stop, || shared.serve())
                 })
-                .map_err(|e| DataError::Internal(format!("a thread could not be started: {e}")))?;
+                .map_err(|e| DataError::Internal(format!("cannot start a thread: {e}")))?;
             run.threads.push(thread);
         }
         Ok(run)
@@ -152,7 +154,9 @@ impl Run {
     /// What became of a file that it needs; [`DataError::Interrupted`] once `interrupted` says so.
     pub fn next(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Option<(Batch, Position)>> {
         if self.process != std::process::id() {
-            return Err(DataError::Argument("a loader cannot be used in a forked child; make it there".into()));
+            return Err(DataError::Argument(
+                "a loader cannot be used in a forked child; create the loader in the child".into(),
+            ));
         }
         let begun = Instant::now();
         let shared = &*self.shared;
@@ -266,7 +270,7 @@ impl Shared {
                 let batches = spec.cut.batches_of(&lens, &how);
                 self.state.lock().cut(group, batches);
             }
-            Task::Gather { group, batch, blocks, places, others } => {
+            Task::Gather { group, batch, blocks, places, others, reserved } => {
                 let begun = Instant::now();
                 let picked = |numbered: bool| -> Vec<Picked<'_>> {
                     let id = |p: Place| if numbered { self.source.sample_id(p.block, p.row) } else { 0 };
@@ -276,19 +280,30 @@ impl Shared {
                 };
                 let longest = part::longest(&*self.source, &self.spec.batch, &others);
                 let make = |numbered| {
-                    let buffers = Buffers::new(self.allocator.as_deref());
+                    let buffers = Buffers::new(self.allocator.as_deref(), &reserved);
                     let samples = picked(numbered);
                     let made = gather(&self.spec.batch, self.held.fields(), &samples, &longest, buffers)?;
                     Ok(Batch { of: made.samples + others.len(), ..made })
                 };
                 // Numbers of samples lie anywhere in a large table: they are looked up only where something needs them, which
                 // an error does.
-                let make = AssertUnwindSafe(|| make(self.spec.batch.needs_ids()).or_else(|_| make(true)));
+                let again = |error: DataError| match error {
+                    DataError::Memory(_) => Err(error),
+                    _ => make(true),
+                };
+                let make = AssertUnwindSafe(|| make(self.spec.batch.needs_ids()).or_else(again));
                 let made = std::panic::catch_unwind(make).unwrap_or_else(|panic| Err(caught("a batch", panic)));
                 let took = begun.elapsed().as_secs_f64();
                 let mut state = self.state.lock();
                 state.stats.gather_s += took;
-                state.gathered(group, batch, made);
+                match (reserved.waits_for(), made) {
+                    // What it had goes back first.
+                    (Some(needed_bytes), Err(error)) => {
+                        drop((blocks, reserved));
+                        state.refused(group, batch, needed_bytes, error);
+                    }
+                    (_, made) => state.gathered(group, batch, reserved.needed_bytes(), made),
+                }
             }
         }
         self.news.notify_one();
@@ -302,7 +317,9 @@ impl Shared {
                 times.decode_s += begun.elapsed().as_secs_f64();
                 Content::Ready(Arc::new(held))
             }
-            Ok(_) => Content::Failed(DataError::Internal("a block has other samples than its index says".into())),
+            Ok(_) => Content::Failed(DataError::Internal(
+                "a block does not have the samples that its index lists; the file changed after it was indexed".into(),
+            )),
             Err(e) => Content::Failed(e),
         }
     }

@@ -47,7 +47,7 @@ impl RowPart {
         match self.of {
             1 if self.number == 0 => Ok(()),
             of if self.number < of && divides(source, spec) => Ok(()),
-            of => Err(DataError::Argument(format!("batches like these are not made as part {} of {of}", self.number))),
+            of => Err(DataError::Argument(format!("this loader's batches cannot be divided among {of} workers"))),
         }
     }
 }

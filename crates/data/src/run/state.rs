@@ -1,16 +1,17 @@
 //! What the threads of a run share, and what each may do next.
 //!
-//! RUN-1: batches are made and given in order, and only so many ahead of the consumer, so that those made ahead can never
+//! LOADER-RUN-1: batches are made and given in order, and only so many ahead of the consumer, so that those made ahead can never
 //!        keep the next one from being made.
-//! RUN-2: groups are planned ahead while what they need fits the budget; a group that is planned is loaded whatever it
+//! LOADER-RUN-2: groups are planned ahead while what they need fits the budget; a group that is planned is loaded whatever it
 //!        takes, so that a run always goes on.
-//! RUN-3: what a batch holds depends on its group alone: not on who makes it, when, or what else is in memory.
-//! RUN-4: an error is met at its place in the order, after every batch that does not need what failed.
+//! LOADER-RUN-3: what a batch holds depends on its group alone: not on who makes it, when, or what else is in memory.
+//! LOADER-RUN-4: an error is met at its place in the order, after every batch that does not need what failed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::account::Charged;
+use super::account::{BatchMemory, Charged, Reserved};
 use super::cut::Grouping;
 use super::residents::{Content, Residents};
 use super::{Position, RunSpec, Stats};
@@ -18,10 +19,16 @@ use crate::batch::Batch;
 use crate::block::Block;
 use crate::error::{DataError, Result};
 use crate::order::{EpochOrder, Place, Shuffle, Walk};
-use crate::source::Source;
+use crate::source::{BlockInfo, Source};
 
 /// Planning waits until this share of the horizon is to be planned.
 const PLAN_SHARE: usize = 8;
+/// What a position takes that is planned: its place, the number of its block, and its number in a batch.
+const PLACE_BYTES: u64 = 24;
+/// How long the next batch waits for room: what the session computes meanwhile may free some. It waits longer if its client has
+/// batches of this run that are not values yet.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+const BATCHES_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Consecutive positions that are cut into batches together.
 struct Group {
@@ -52,11 +59,75 @@ enum Stage {
     Failed(DataError),
 }
 
+/// Blocks that are there, and for each block of a group its number among them; none where it is left out.
+type Contents = (Vec<Arc<Block>>, Vec<Option<u32>>);
+
+impl Group {
+    /// One that gives only an error.
+    fn failed(at: u64, error: DataError) -> Group {
+        Group {
+            start: at,
+            end: at,
+            last: true,
+            places: Vec::new(),
+            others: Arc::new([]),
+            blocks: Vec::new(),
+            at: Vec::new(),
+            missing: 0,
+            cut: Stage::Failed(error),
+            taken: 0,
+            made: 0,
+        }
+    }
+
+    /// Its blocks, all of which have come.
+    fn contents(&self, residents: &Residents, skip_errors: bool) -> Result<Contents> {
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        let mut numbers = Vec::with_capacity(self.blocks.len());
+        for &block in &self.blocks {
+            match residents.get(block) {
+                Some(Content::Ready(ready)) => {
+                    numbers.push(Some(blocks.len() as u32));
+                    blocks.push(ready.clone());
+                }
+                Some(Content::Failed(e)) if skip_errors && e.is_of_one_file() => numbers.push(None),
+                Some(Content::Failed(e)) => return Err(e.clone()),
+                None => return Err(DataError::Internal("a block was dropped too early".into())),
+            }
+        }
+        Ok((blocks, numbers))
+    }
+
+    /// A place with the number of its block among those that are there.
+    fn located(&self, numbers: &[Option<u32>], i: usize) -> Option<(u32, Place)> {
+        numbers[self.at[i] as usize].map(|n| (n, self.places[i]))
+    }
+}
+
 /// What a thread may do next.
 pub(super) enum Task {
     Load(u32),
-    Cut { group: u64, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)>, how: Grouping },
-    Gather { group: u64, batch: u32, blocks: Vec<Arc<Block>>, places: Vec<(u32, Place)>, others: Arc<[Place]> },
+    Cut {
+        group: u64,
+        blocks: Vec<Arc<Block>>,
+        places: Vec<(u32, Place)>,
+        how: Grouping,
+    },
+    Gather {
+        group: u64,
+        batch: u32,
+        blocks: Vec<Arc<Block>>,
+        places: Vec<(u32, Place)>,
+        others: Arc<[Place]>,
+        reserved: Reserved,
+    },
+}
+
+/// A batch for which there was no room.
+struct Refused {
+    needed_bytes: u64,
+    error: DataError,
+    since: Instant,
 }
 
 /// What the consumer finds.
@@ -69,8 +140,11 @@ pub(super) enum Next {
 
 pub(super) struct State {
     charged: Charged,
-    /// A group for which there was no room yet (ACCOUNT-2).
-    pending: Option<Group>,
+    batches: BatchMemory,
+    /// What the order of the epoch takes.
+    order_bytes: u64,
+    /// Groups for which there was no room yet, or is none any more (ACCOUNT-2).
+    pending: VecDeque<Group>,
     walk: Walk,
     total: u64,
     groups: VecDeque<Group>,
@@ -84,9 +158,12 @@ pub(super) struct State {
     met: Vec<(u64, u32)>,
     made: BTreeMap<(u64, u32), Result<Batch>>,
     made_bytes: u64,
-    last_batch_bytes: u64,
+    /// What the largest batch so far needed while it was made.
+    most_batch_bytes: u64,
     /// Batches that are being made.
     making: usize,
+    /// Those that wait for room.
+    refused: BTreeMap<(u64, u32), Refused>,
     /// The number in its group of the batch the consumer gets next.
     next_batch: u32,
     ended: bool,
@@ -95,21 +172,38 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(source: &dyn Source, spec: &RunSpec, charged: Charged) -> State {
+    /// # Errors
+    /// When the epoch has no such position, or its order takes more memory than there may be.
+    pub(super) fn new(
+        source: &dyn Source,
+        spec: &RunSpec,
+        mut charged: Charged,
+        batches: BatchMemory,
+    ) -> Result<State> {
         let lens: Vec<u32> = source.blocks().iter().map(|b| b.samples).collect();
         let order = EpochOrder::new(spec.order, spec.epoch, &lens);
         let (total, blocks) = (order.len(), lens.len().max(1) as u64);
+        if spec.start.position > total {
+            return Err(DataError::Argument(format!(
+                "position {} lies behind the end of the epoch, which has {total} samples",
+                spec.start.position
+            )));
+        }
+        let order_bytes = order.held_bytes();
+        charged.settle(order_bytes)?;
         let pool = match spec.order.shuffle {
             Shuffle::Off => 0,
             Shuffle::Pool { blocks: pool, .. } => pool as u64,
             Shuffle::Full => blocks,
         };
         // Far enough to hide the loading of a window behind what is being given; not so far that memory holds two pools.
-        let samples = (total / blocks) * (pool / 8).max(4);
-        let horizon = (samples as usize).max(4 * spec.cut.group_size());
-        State {
+        let samples = (total / blocks).saturating_mul((pool / 8).max(4));
+        let horizon = (samples as usize).max(spec.cut.group_size().saturating_mul(4));
+        Ok(State {
             charged,
-            pending: None,
+            batches,
+            order_bytes,
+            pending: VecDeque::new(),
             walk: order.from(spec.start.position),
             total,
             groups: VecDeque::new(),
@@ -120,19 +214,20 @@ impl State {
             met: vec![(0, 0); lens.len()],
             made: BTreeMap::new(),
             made_bytes: 0,
-            last_batch_bytes: 0,
+            most_batch_bytes: 0,
             making: 0,
+            refused: BTreeMap::new(),
             next_batch: spec.start.batch,
             ended: false,
             stop: false,
             stats: Stats::default(),
-        }
+        })
     }
 
-    /// Plans ahead (RUN-2).
+    /// Plans ahead (LOADER-RUN-2).
     fn plan(&mut self, source: &dyn Source, spec: &RunSpec) {
         // Several groups in one go: what is looked up for one is in the cache for the next.
-        if !self.groups.is_empty() && self.planned_places + self.horizon / PLAN_SHARE > self.horizon {
+        if !self.groups.is_empty() && self.planned_places.saturating_add(self.horizon / PLAN_SHARE) > self.horizon {
             return;
         }
         while self.groups.is_empty() || self.planned_places < self.horizon {
@@ -142,20 +237,40 @@ impl State {
                     return;
                 }
             }
-            let Some(mut group) = self.pending.take().or_else(|| self.draft(spec)) else {
+            // Before it is drafted: a group may be the whole epoch.
+            let size = (spec.cut.group_size() as u64).min(self.total.saturating_sub(self.walk.position()));
+            if self.pending.is_empty()
+                && let Err(error) = self.make_room(size.saturating_mul(PLACE_BYTES))
+            {
+                if self.groups.is_empty() {
+                    self.groups.push_back(Group::failed(self.walk.position(), error));
+                    self.ended = true;
+                }
+                return;
+            }
+            let Some(mut group) = self.pending.pop_front().or_else(|| self.draft(spec)) else {
                 self.ended = true;
                 return;
             };
+            self.planned_places += (group.end - group.start) as usize;
             let number = self.first + self.groups.len() as u64;
             let infos = source.blocks();
-            match self.make_room(self.residents.lacking(&group.blocks, infos)) {
+            // Blocks that are read ahead leave room for a batch.
+            let batch = match (self.groups.is_empty(), self.most_batch_bytes) {
+                (true, _) => 0,
+                // It is not known yet: as much as what it is made of.
+                (false, 0) => self.residents.bytes,
+                (false, most) => most,
+            };
+            match self.make_room_for(&group.blocks, infos, batch) {
                 Ok(()) => {
                     let needed = group.blocks.iter();
                     group.missing = needed.filter(|&&b| self.residents.need(b, number, &infos[b as usize])).count();
                 }
                 // What is planned will give way.
                 Err(_) if !self.groups.is_empty() => {
-                    self.pending = Some(group);
+                    self.planned_places -= (group.end - group.start) as usize;
+                    self.pending.push_front(group);
                     return;
                 }
                 Err(error) => {
@@ -163,8 +278,8 @@ impl State {
                     self.ended = true;
                 }
             }
-            self.planned_places += (group.end - group.start) as usize;
             self.groups.push_back(group);
+            let _ = self.charged.settle(self.counted_bytes());
             self.note_peak();
             if self.ended {
                 return;
@@ -211,13 +326,35 @@ impl State {
         self.residents.bytes + self.made_bytes
     }
 
+    /// What is counted of it: batches are counted each by itself (ACCOUNT-3).
+    fn counted_bytes(&self) -> u64 {
+        let pending: u64 = self.pending.iter().map(|group| group.end - group.start).sum();
+        let places = (self.planned_places as u64).saturating_add(pending).saturating_mul(PLACE_BYTES);
+        self.order_bytes.saturating_add(self.residents.bytes).saturating_add(places)
+    }
+
     /// Has so many bytes more counted; blocks that nobody needs now are dropped for it (ACCOUNT-2).
     fn make_room(&mut self, more: u64) -> Result<()> {
-        if self.charged.settle(self.held_bytes() + more).is_ok() {
+        if self.charged.settle(self.counted_bytes().saturating_add(more)).is_ok() {
             return Ok(());
         }
         drop(self.residents.shrink(0));
-        self.charged.settle(self.held_bytes() + more)
+        self.charged.settle(self.counted_bytes().saturating_add(more))
+    }
+
+    /// The same for blocks of a group, and a batch of it. Idle blocks that are dropped may be among them.
+    fn make_room_for(&mut self, blocks: &[u32], infos: &[BlockInfo], batch_bytes: u64) -> Result<()> {
+        let wanted = |state: &State| {
+            let lacking = state.residents.lacking(blocks, infos).saturating_add(batch_bytes);
+            state.counted_bytes().saturating_add(lacking)
+        };
+        let now = wanted(self);
+        if self.charged.settle(now).is_ok() {
+            return Ok(());
+        }
+        drop(self.residents.shrink(0));
+        let then = wanted(self);
+        self.charged.settle(then)
     }
 
     fn note_peak(&mut self) {
@@ -232,9 +369,12 @@ impl State {
         if !self.ended {
             self.plan(source, spec);
         }
+        if let Some(task) = self.retry(spec) {
+            return Some(task);
+        }
         let ahead = self.made.len() + self.making;
         if ahead < spec.prefetch.max(1)
-            && (ahead == 0 || self.make_room(self.last_batch_bytes).is_ok())
+            && self.refused.is_empty()
             && let Some(task) = self.batch_task(spec)
         {
             return Some(task);
@@ -245,7 +385,7 @@ impl State {
         self.residents.next_load().map(Task::Load)
     }
 
-    /// The next batch that can be made, or the group that has to be cut for it (RUN-1).
+    /// The next batch that can be made, or the group that has to be cut for it (LOADER-RUN-1).
     fn batch_task(&mut self, spec: &RunSpec) -> Option<Task> {
         for (i, group) in self.groups.iter_mut().enumerate() {
             let number = self.first + i as u64;
@@ -257,27 +397,14 @@ impl State {
                 Stage::Cut(batches) if group.taken as usize >= batches.len() => continue,
                 Stage::Whole | Stage::Cut(_) => {}
             }
-            let mut blocks = Vec::with_capacity(group.blocks.len());
-            // For each block of the group its number among those that are there.
-            let mut numbers = Vec::with_capacity(group.blocks.len());
-            for &block in &group.blocks {
-                match self.residents.get(block) {
-                    Some(Content::Ready(b)) => {
-                        numbers.push(Some(blocks.len() as u32));
-                        blocks.push(b.clone());
-                    }
-                    Some(Content::Failed(e)) if spec.skip_errors && e.is_of_one_file() => numbers.push(None),
-                    Some(Content::Failed(e)) => {
-                        group.cut = Stage::Failed(e.clone());
-                        return None;
-                    }
-                    None => {
-                        group.cut = Stage::Failed(DataError::Internal("a block was dropped too early".into()));
-                        return None;
-                    }
+            let (blocks, numbers) = match group.contents(&self.residents, spec.skip_errors) {
+                Ok(found) => found,
+                Err(error) => {
+                    group.cut = Stage::Failed(error);
+                    return None;
                 }
-            }
-            let located = |i: usize| numbers[group.at[i] as usize].map(|n| (n, group.places[i]));
+            };
+            let located = |i: usize| group.located(&numbers, i);
             return Some(match &group.cut {
                 Stage::Cut(batches) => {
                     let batch = group.taken;
@@ -285,7 +412,8 @@ impl State {
                     let places = places.collect();
                     group.taken += 1;
                     self.making += 1;
-                    Task::Gather { group: number, batch, blocks, places, others: group.others.clone() }
+                    let (others, reserved) = (group.others.clone(), self.batches.reserve());
+                    Task::Gather { group: number, batch, blocks, places, others, reserved }
                 }
                 _ => {
                     let before = group.places.len();
@@ -313,8 +441,8 @@ impl State {
                         }
                         group.taken = 1;
                         self.making += 1;
-                        let others = group.others.clone();
-                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept, others });
+                        let (others, reserved) = (group.others.clone(), self.batches.reserve());
+                        return Some(Task::Gather { group: number, batch: 0, blocks, places: kept, others, reserved });
                     }
                     Task::Cut { group: number, blocks, places: kept, how }
                 }
@@ -335,7 +463,7 @@ impl State {
             }
         }
         // It was counted by what its index says, closely.
-        let _ = self.charged.settle(self.held_bytes());
+        let _ = self.charged.settle(self.counted_bytes());
         self.note_peak();
     }
 
@@ -348,17 +476,113 @@ impl State {
     }
 
     /// Takes a batch that was made.
-    pub(super) fn gathered(&mut self, number: u64, batch: u32, made: Result<Batch>) {
+    pub(super) fn gathered(&mut self, number: u64, batch: u32, needed_bytes: u64, made: Result<Batch>) {
         self.making -= 1;
         let len_bytes = made.as_ref().map_or(0, |b| b.bytes() as u64);
-        (self.made_bytes, self.last_batch_bytes) = (self.made_bytes + len_bytes, len_bytes);
+        self.made_bytes += len_bytes;
+        self.most_batch_bytes = self.most_batch_bytes.max(needed_bytes);
         self.made.insert((number, batch), made);
         if let Some(group) = self.group(number) {
             group.made += 1;
         }
-        // It is there; where there is no room the next one waits (ACCOUNT-2).
-        let _ = self.make_room(0);
         self.note_peak();
+    }
+
+    /// Takes a batch that found no room: it is made later, or is an error (ACCOUNT-2).
+    pub(super) fn refused(&mut self, number: u64, batch: u32, needed_bytes: u64, error: DataError) {
+        self.making -= 1;
+        self.most_batch_bytes = self.most_batch_bytes.max(needed_bytes);
+        self.refused.insert((number, batch), Refused { needed_bytes, error, since: Instant::now() });
+    }
+
+    /// The first batch that found no room, if there is room now. Blocks that nobody needs now and batches behind it give way.
+    fn retry(&mut self, spec: &RunSpec) -> Option<Task> {
+        let (&key, Refused { needed_bytes, .. }) = self.refused.first_key_value()?;
+        let (needed_bytes, reserved) = (*needed_bytes, self.batches.reserve());
+        while reserved.grow_to(needed_bytes).is_err() {
+            if !self.residents.shrink(0).is_empty() {
+                let _ = self.charged.settle(self.counted_bytes());
+                continue;
+            }
+            let behind = self.made.last_key_value().filter(|(last, made)| **last > key && made.is_ok());
+            if let Some(behind) = behind.map(|(&last, _)| last) {
+                self.unmake(behind);
+            } else if !self.unplan(key.0) {
+                self.give_up(key);
+                return None;
+            }
+        }
+        self.refused.remove(&key);
+        let (number, batch) = key;
+        let residents = &self.residents;
+        let group = self.groups.get_mut(number.checked_sub(self.first)? as usize)?;
+        match group.contents(residents, spec.skip_errors) {
+            Ok((blocks, numbers)) => {
+                let Stage::Cut(batches) = &group.cut else { return None };
+                let chosen = batches.get(batch as usize)?.iter();
+                let places = chosen.filter_map(|&i| group.located(&numbers, i as usize)).collect();
+                self.making += 1;
+                Some(Task::Gather { group: number, batch, blocks, places, others: group.others.clone(), reserved })
+            }
+            Err(error) => {
+                group.cut = Stage::Failed(error);
+                None
+            }
+        }
+    }
+
+    /// Drops a batch that was made, to be made again.
+    fn unmake(&mut self, key: (u64, u32)) {
+        let Some(made) = self.made.remove(&key) else { return };
+        let len_bytes = made.as_ref().map_or(0, |batch| batch.bytes() as u64);
+        self.made_bytes -= len_bytes;
+        if let Some(group) = self.group(key.0) {
+            group.made -= 1;
+        }
+        let error = DataError::Memory(format!("a batch of {len_bytes} bytes found no room"));
+        self.refused.insert(key, Refused { needed_bytes: len_bytes, error, since: Instant::now() });
+    }
+
+    /// Takes back the plan of the last group, if it is behind this one and nothing was begun of it. It is planned again later.
+    fn unplan(&mut self, number: u64) -> bool {
+        let is_behind = self.first + self.groups.len() as u64 > number + 1;
+        let last = self.first + (self.groups.len() as u64).saturating_sub(1);
+        let refused: Vec<(u64, u32)> = self.refused.range((last, 0)..=(last, u32::MAX)).map(|(key, _)| *key).collect();
+        let begun = |group: &Group| {
+            let is_busy = matches!(group.cut, Stage::Cutting | Stage::Failed(_));
+            is_busy || group.missing > 0 || group.made > 0 || group.taken as usize > refused.len()
+        };
+        if !is_behind || self.groups.back().is_none_or(begun) {
+            return false;
+        }
+        let Some(mut group) = self.groups.pop_back() else { return false };
+        refused.iter().for_each(|key| _ = self.refused.remove(key));
+        (group.cut, group.taken) = (Stage::Whole, 0);
+        self.planned_places -= (group.end - group.start) as usize;
+        group.blocks.iter().for_each(|&block| drop(self.residents.release(block)));
+        self.pending.push_front(group);
+        // There is something to plan again.
+        self.ended = false;
+        let _ = self.charged.settle(self.counted_bytes());
+        true
+    }
+
+    /// Has a batch fail that is next and has waited long enough.
+    fn give_up(&mut self, key: (u64, u32)) {
+        let loads = self.groups.iter().any(|group| group.missing > 0);
+        let is_next = self.making == 0 && !loads && self.made.first_key_value().is_none_or(|(first, _)| *first > key);
+        let patience = if self.batches.is_held() { BATCHES_PATIENCE } else { ROOM_PATIENCE };
+        let Some(refused) = self.refused.get_mut(&key) else { return };
+        if !is_next {
+            refused.since = Instant::now();
+        } else if refused.since.elapsed() >= patience
+            && let Some(refused) = self.refused.remove(&key)
+        {
+            self.made.insert(key, Err(refused.error));
+            if let Some(group) = self.group(key.0) {
+                group.made += 1;
+            }
+        }
     }
 
     /// Lets go of groups that have been given.
@@ -382,7 +606,7 @@ impl State {
                 self.residents.given(place.block, 1);
                 self.residents.drop_if_done(place.block);
             }
-            let _ = self.charged.settle(self.held_bytes());
+            let _ = self.charged.settle(self.counted_bytes());
         }
     }
 
@@ -415,7 +639,6 @@ impl State {
                 }
             };
             self.made_bytes -= batch.bytes() as u64;
-            let _ = self.charged.settle(self.held_bytes());
             self.next_batch += 1;
             let position = match self.next_batch as usize >= batches {
                 true => Position { position: end, batch: 0 },

@@ -75,7 +75,7 @@ pub fn uncached() -> ParquetOptions {
 
 pub fn open_dir(dir: &Path) -> Arc<dyn Source> {
     let pattern = dir.join("*.parquet").display().to_string();
-    Arc::new(ParquetSource::open(&[pattern], &uncached()).unwrap())
+    Arc::new(ParquetSource::open(&FileAccess::everything(), &[pattern], &uncached()).unwrap())
 }
 
 /// A run over everything, one thread, plain batches with `sample_id`.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gt_dispatcher::{Clock, Dispatcher, DispatcherConfig, Leases};
 use gt_ir::{Bytes, Failure};
 use gt_net::protocol::{FromServer, FromWorker, Refusal, Resume, ToServer, ToWorker, Wire, WorkerInfo, decode, encode};
-use gt_net::{Address, Connection, Io, Limits, NetError, Receiver, pair};
+use gt_net::{Address, Connection, Io, Limits, NetError, Receiver, Role, Secret, pair};
 
 /// No test waits longer for one thing.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -94,9 +94,17 @@ pub struct FakeClient {
     pub sent: u64,
 }
 
-pub fn hello(token: &[u8], resume: Option<Resume>) -> ToServer<'_> {
+/// What shows that a token is known; nothing, for an empty one.
+pub fn proof(connection: &Connection, token: &[u8], role: Role) -> Vec<u8> {
+    match token {
+        b"" => Vec::new(),
+        token => connection.prove(&Secret::from_bytes(token), role),
+    }
+}
+
+pub fn hello(proof: &[u8], resume: Option<Resume>) -> ToServer<'_> {
     let variables = vec![("GT_SEED".to_string(), "7".to_string())];
-    ToServer::Hello { token, name: "a test".to_string(), variables, workers: 0, resume, pin: None }
+    ToServer::Hello { proof, name: "a test".to_string(), variables, workers: 0, resume, pin: None }
 }
 
 impl FakeClient {
@@ -109,7 +117,7 @@ impl FakeClient {
         token: &[u8],
         resume: Option<Resume>,
     ) -> Result<FakeClient, Refusal> {
-        say(&connection, &hello(token, resume));
+        say(&connection, &hello(&proof(&connection, token, Role::Client), resume));
         match decode(&next(&heard)).unwrap() {
             FromServer::Welcome { session, secret, workers, home, received, .. } => {
                 Ok(FakeClient { connection, heard, session, secret, home, workers, received, sent: received })
@@ -189,6 +197,7 @@ pub fn info(name: &str) -> WorkerInfo {
         engine: "none".to_string(),
         threads: 1,
         memory_limit: 1 << 30,
+        seal: Box::default(),
     }
 }
 
@@ -204,9 +213,10 @@ impl FakeWorker {
         secret: &[u8],
         sessions: &[(u64, u64)],
     ) -> Result<FakeWorker, Refusal> {
+        let proof = proof(&connection, token, Role::Worker);
         say(
             &connection,
-            &FromWorker::Join { token, info: info(name), secret: secret.into(), sessions: sessions.to_vec() },
+            &FromWorker::Join { proof: &proof, info: info(name), secret: secret.into(), sessions: sessions.to_vec() },
         );
         match decode(&next(&heard)).unwrap() {
             ToWorker::Joined { id, index, secret, .. } => Ok(FakeWorker { connection, heard, id, index, secret }),

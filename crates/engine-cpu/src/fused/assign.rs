@@ -1,31 +1,35 @@
 //! From loops over named spots to loops over places: pairs are joined, registers assigned, scratch memory laid out.
 
-use gt_ir::{AxisSet, Shape, TensorType};
+#![allow(clippy::disallowed_macros, reason = "sized by a program's registers and operands")]
 
-use super::compile::{Draft, DraftOp, Spot};
+use gt_ir::{Shape, TensorType};
+use gt_plan::tile::{Level, Spot};
+
+use super::compile::{Draft, DraftOp};
 use super::kernel::TileType;
 use super::pairs::{self, Half, PairOp};
-use super::{Fused, Level, LevelOp, Loops, Reduction, STAGGER, TILE, Take, TileOp, Work};
+use super::{Fused, LevelOp, Loops, Reduction, STAGGER, TILE, Take, TileOp, Work};
 use crate::Layout;
 
 impl Draft<'_> {
     /// Joins an operation whose result only one other reads with its reader, where both are of the kind that pairs are made of.
     pub(super) fn pair_up(&mut self) {
-        let mut readers = vec![0; self.register_sizes.len()];
-        let spots = self.ops.iter().flat_map(|op| op.operands).chain(self.reductions.iter().map(|r| r.1));
+        let mut readers = vec![0; self.program.registers.len()];
+        let spots = self.ops.iter().flat_map(|op| op.operands).flatten().chain(self.reductions.iter().map(|r| r.1));
         for spot in spots {
             if let Spot::Reg(r) = spot {
-                readers[r] += 1;
+                readers[usize::from(r)] += 1;
             }
         }
         for at in 0..self.ops.len() {
             let second = self.ops[at];
             let (Some(kind), Work::Loop(_, level)) = (second.pairable, second.work) else { continue };
             let pick = (0..2).find_map(|side| {
-                let Spot::Reg(r) = second.operands[side] else { return None };
-                let maker = self.ops[..at].iter().position(|op| op.dst == Spot::Reg(r))?;
+                let made @ Spot::Reg(r) = second.operands[side]? else { return None };
+                let maker = self.ops[..at].iter().position(|op| op.dst == Some(made))?;
                 let first = self.ops[maker];
-                (readers[r] == 1 && matches!(first.work, Work::Loop(_, own) if own == level)).then_some(())?;
+                (readers[usize::from(r)] == 1 && matches!(first.work, Work::Loop(_, own) if own == level))
+                    .then_some(())?;
                 let first_kind = first.pairable?;
                 // The tile comes first, the constant second.
                 let swapped = self.is_constant(first.operands[0]);
@@ -42,33 +46,34 @@ impl Draft<'_> {
             });
             if let Some((maker, kernel, operands)) = pick {
                 self.ops[at] = DraftOp { work: Work::Loop(kernel, level), operands, pairable: None, ..second };
-                self.ops[maker].dst = Spot::Unused;
+                self.ops[maker].dst = None;
                 self.ops[maker].pairable = None;
             }
         }
-        self.ops.retain(|op| op.dst != Spot::Unused);
+        self.ops.retain(|op| op.dst.is_some());
     }
 
     /// Whether a loop reads one element of the spot for all positions.
-    fn is_constant(&self, spot: Spot) -> bool {
-        matches!(spot, Spot::Const(c) if self.consts[c].tile.is_none())
+    fn is_constant(&self, spot: Option<Spot>) -> bool {
+        matches!(spot, Some(Spot::Const(c)) if self.consts[usize::from(c)].tile.is_none())
     }
 
     /// Assigns registers and places.
-    pub(super) fn assign(mut self, space: Shape, axes: Option<AxisSet>) -> Fused {
+    pub(super) fn assign(mut self) -> Fused {
+        let (program, space) = (self.program, self.program.space);
         let end = self.ops.len();
-        let mut last_read = vec![0; self.register_sizes.len()];
+        let mut last_read = vec![0; program.registers.len()];
         let mut in_last_read = vec![0; self.ins.len()];
         let mut out_written = vec![end; self.outs.len()];
         let mut read = |spot: Spot, at: usize| match spot {
-            Spot::Reg(r) => last_read[r] = at,
-            Spot::In(i) => in_last_read[i] = at,
-            Spot::Out(_) | Spot::Const(_) | Spot::Unused => {}
+            Spot::Reg(r) => last_read[usize::from(r)] = at,
+            Spot::In(i) => in_last_read[usize::from(i)] = at,
+            Spot::Out(_) | Spot::Const(_) => {}
         };
         for (at, op) in self.ops.iter().enumerate() {
-            op.operands.iter().for_each(|&spot| read(spot, at));
-            if let Spot::Out(o) = op.dst {
-                out_written[o] = at;
+            op.operands.iter().flatten().for_each(|&spot| read(spot, at));
+            if let Some(Spot::Out(o)) = op.dst {
+                out_written[usize::from(o)] = at;
             }
         }
         self.reductions.iter().for_each(|&(_, spot)| read(spot, end));
@@ -83,15 +88,15 @@ impl Draft<'_> {
         let mut registers: Vec<usize> = Vec::new();
         let mut sizes: Vec<usize> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
-        let mut assigned = vec![usize::MAX; self.register_sizes.len()];
+        let mut assigned = vec![usize::MAX; program.registers.len()];
         for (at, op) in self.ops.iter().enumerate() {
             // What is put together of parts is written by several.
-            if let Spot::Reg(r) = op.dst
-                && assigned[r] == usize::MAX
+            if let Some(Spot::Reg(r)) = op.dst
+                && assigned[usize::from(r)] == usize::MAX
             {
-                let size = self.register_sizes[r];
+                let size = program.registers[usize::from(r)].size();
                 let reused = free.iter().rposition(|&f| sizes[f] == size).map(|i| free.swap_remove(i));
-                assigned[r] = reused.unwrap_or_else(|| {
+                assigned[usize::from(r)] = reused.unwrap_or_else(|| {
                     registers.push(tile(size));
                     sizes.push(size);
                     registers.len() - 1
@@ -99,7 +104,9 @@ impl Draft<'_> {
             }
             for (k, &spot) in op.operands.iter().enumerate() {
                 match spot {
-                    Spot::Reg(r) if last_read[r] == at && !op.operands[..k].contains(&spot) => free.push(assigned[r]),
+                    Some(Spot::Reg(r)) if last_read[usize::from(r)] == at && !op.operands[..k].contains(&spot) => {
+                        free.push(assigned[usize::from(r)]);
+                    }
                     _ => {}
                 }
             }
@@ -121,7 +128,7 @@ impl Draft<'_> {
         }
         for (i, input) in self.ins.iter_mut().enumerate() {
             input.tile = tile(input.size);
-            let mut readers = self.ops.iter().filter(|op| op.operands.contains(&Spot::In(i)));
+            let mut readers = self.ops.iter().filter(|op| op.operands.contains(&Some(Spot::In(i as u16))));
             input.only_placed = readers.all(|op| matches!(op.work, Work::Place(..)));
         }
         self.outs.iter_mut().for_each(|o| o.tile = tile(o.ty.dtype.size()));
@@ -131,14 +138,15 @@ impl Draft<'_> {
 
         let (outs_at, consts_at) = (self.ins.len(), self.ins.len() + self.outs.len());
         let registers_at = consts_at + self.consts.len();
-        let place = |spot: Spot| match spot {
-            Spot::In(i) => i as u16,
-            Spot::Out(o) => (outs_at + o) as u16,
-            Spot::Const(c) => (consts_at + c) as u16,
-            Spot::Reg(r) => (registers_at + assigned[r]) as u16,
-            Spot::Unused => 0,
+        let place = |spot: Option<Spot>| match spot {
+            Some(Spot::In(i)) => i,
+            Some(Spot::Out(o)) => outs_at as u16 + o,
+            Some(Spot::Const(c)) => consts_at as u16 + c,
+            Some(Spot::Reg(r)) => (registers_at + assigned[usize::from(r)]) as u16,
+            // Loops ignore operands that they do not have.
+            None => 0,
         };
-        let one_level = !self.whole_rows && self.parts.parts.is_empty();
+        let one_level = program.row_axes.is_none() && program.parts.is_empty();
         let (mut ops, mut level_ops) = (Vec::new(), Vec::new());
         for op in &self.ops {
             let (dst, [a, b, c]) = (place(op.dst), op.operands.map(place));
@@ -150,13 +158,14 @@ impl Draft<'_> {
         let reductions = self
             .reductions
             .into_iter()
-            .map(|(reduction, spot)| Reduction { source: place(spot), ..reduction })
+            .map(|(reduction, spot)| Reduction { source: place(Some(spot)), ..reduction })
             .collect();
+        // The planner makes no program whose folds go over several sets of axes.
+        let axes = program.folds.first().map(|fold| fold.axes);
         let (mut loops, mut order) = Fused::loops(&space, axes);
-        let mut rows = space;
-        if self.whole_rows {
+        let rows = program.extents(Level::Row);
+        if program.row_axes.is_some() {
             // The last axes are folded: rows lie one after the other.
-            axes.unwrap_or_default().iter().for_each(|a| rows[a] = 1);
             let count = rows.numel();
             loops = Loops::WholeRows { rows: count, len: space.numel() / count.max(1) };
             order = (0..space.rank() as u8).collect();
@@ -175,7 +184,7 @@ impl Draft<'_> {
             order,
             natural,
             rows,
-            parts: self.parts.parts,
+            parts: program.parts.clone(),
             loops,
             consts: self.consts,
             ops,

@@ -82,12 +82,6 @@ pub fn flipped(kind: CompareKind) -> CompareKind {
     }
 }
 
-/// Whether the result of a row on numbers of a half dtype is again one of the dtype.
-pub fn is_exact(kind: BinaryKind) -> bool {
-    use BinaryKind::*;
-    matches!(kind, Max | Min | And | Or | Xor | Shl | Shr)
-}
-
 /// The larger; the left one where it is not a number.
 macro_rules! larger {
     ($x:ident, $y:ident) => {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use gt_engine::Value;
 use gt_ir::{DType, Failure, Scalar, Shape};
+use gt_plan::tile::Level;
 use smallvec::SmallVec;
 
 use super::assign::packed_in;
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::{ConstSpec, Fused, FusedIn, Level, Loops, TILE, Take, Walk};
+use super::{ConstSpec, Fused, FusedIn, Loops, TILE, Take, Walk};
 use crate::Layout;
 use crate::alloc::{Allocator, Storage};
 use crate::buffer::CpuBuffer;
@@ -114,6 +115,8 @@ impl Fused {
             reduced.push(storage);
         }
 
+        let workspace = bound.workspace(pool)?;
+
         for (storage, taken) in storages.iter_mut().zip(&taken) {
             let take = taken.map(|t| &self.takes[t as usize]);
             if let Some(take) = take {
@@ -125,7 +128,7 @@ impl Fused {
         }
         // SAFETY: operands stay in their slots, or in `storages` where taken over, until after the call; storage that is
         // written is fresh or was held by nobody else.
-        unsafe { bound.execute(pool) };
+        unsafe { bound.execute(pool, &workspace) };
 
         for (out, storage) in self.outs.iter().zip(storages) {
             let layout = order.as_ref().map_or_else(|| out.layout.clone(), |order| Arc::new(packed_in(out.ty, order)));
@@ -204,9 +207,7 @@ impl Bound<'_> {
                 _ if walk.is_one() => Access::One,
                 _ if walk.is_transposed() && bytes > TRANSPOSE_BYTES => {
                     let storage = allocator.allocate(bytes).map_err(|f| (fused.first_instr, f))?;
-                    let permute = |from: &dyn Fn(u8) -> i64| order.iter().map(|&a| from(a)).collect();
-                    let shape: Shape = order.iter().map(|&a| extents[a as usize]).collect();
-                    let src = Layout { shape, strides: permute(&|a| layout.strides[a as usize]), ..*layout };
+                    let src = layout.permute(&order.iter().map(|&a| a as i64).collect());
                     let dst = Layout::packed(src.ty());
                     let from = operand(slots, &fused.ins[i]).storage.ptr();
                     kernels::copy(pool, Src { ptr: from, layout: src }, Dst { ptr: storage.ptr(), layout: dst });

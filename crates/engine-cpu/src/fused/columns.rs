@@ -7,7 +7,7 @@ use gt_ir::ops::Reduce;
 
 use super::TILE;
 use super::bind::Bound;
-use super::run::Partials;
+use super::run::{Partials, Workspace};
 use crate::pool::Pool;
 
 const LANES: usize = Reduce::LANES;
@@ -22,6 +22,18 @@ struct Region {
     column: usize,
     columns: usize,
     rows: usize,
+}
+
+/// How columns are cut.
+struct Strips {
+    /// Columns of a strip.
+    strip: usize,
+    strips: usize,
+    /// Blocks of rows.
+    blocks: usize,
+    regions: usize,
+    /// Units that share the lanes of a region.
+    groups: usize,
 }
 
 impl Bound<'_> {
@@ -51,11 +63,31 @@ impl Bound<'_> {
         });
     }
 
-    /// Strips of columns, a block of rows at a time.
-    pub(super) fn columns(&self, pool: &Pool, outer: usize, rows: usize, width: usize) {
+    /// How many partials [`Bound::columns`] needs: of its blocks, and of lanes that several units have in common.
+    pub(super) fn column_partials(
+        &self,
+        pool: &Pool,
+        outer: usize,
+        rows: usize,
+        width: usize,
+    ) -> (Option<usize>, Option<usize>) {
+        let Strips { strip, blocks, regions, groups, .. } = self.strips(pool, outer, rows, width);
+        let partials = (blocks > 1).then(|| outer.saturating_mul(blocks).saturating_mul(width));
+        (partials, (groups > 1).then(|| regions.saturating_mul(LANES * strip)))
+    }
+
+    fn strips(&self, pool: &Pool, outer: usize, rows: usize, width: usize) -> Strips {
         let (strip, strips) = if width <= STRIP { (width, 1) } else { (STRIP, width.div_ceil(STRIP)) };
         let blocks = rows.div_ceil(TILE);
         let regions = outer * blocks * strips;
+        let groups = if self.is_worth_sharing(pool) { lane_groups(pool.threads(), regions, rows) } else { 1 };
+        Strips { strip, strips, blocks, regions, groups }
+    }
+
+    /// Strips of columns, a block of rows at a time.
+    pub(super) fn columns(&self, pool: &Pool, outer: usize, rows: usize, width: usize, workspace: &Workspace) {
+        let Strips { strip, strips, blocks, regions, groups } = self.strips(pool, outer, rows, width);
+        let Workspace { partials, common } = workspace;
         let region = |index: usize| {
             let (block, column) = (index / strips % blocks, index % strips * STRIP);
             Region {
@@ -66,10 +98,6 @@ impl Bound<'_> {
                 rows: TILE.min(rows - block * TILE),
             }
         };
-        let groups = if self.is_worth_sharing(pool) { lane_groups(pool.threads(), regions, rows) } else { 1 };
-        let partials = (blocks > 1).then(|| Partials::new(self, outer * blocks * width));
-        // Where several units have lanes of one region.
-        let common = (groups > 1).then(|| Partials::new(self, regions * LANES * strip));
         let common_lanes = |common: &Partials, index: usize, r: usize| {
             common.at(r, self.fused.reductions[r].kernels.lane_bytes, index * LANES * strip)
         };
@@ -77,7 +105,7 @@ impl Bound<'_> {
             for unit in units {
                 let (index, group) = (unit / groups, unit % groups);
                 let Region { outer, block, column, columns, rows: height } = region(index);
-                let lanes = |r: usize| match &common {
+                let lanes = |r: usize| match common {
                     Some(common) => common_lanes(common, index, r),
                     None => frame.lanes_of(r, strip),
                 };
@@ -104,7 +132,7 @@ impl Bound<'_> {
                 }
             }
         });
-        if let Some(common) = &common {
+        if let Some(common) = common {
             for index in 0..regions {
                 let lanes = |r: usize| common_lanes(common, index, r);
                 self.finish_region(&region(index), (blocks, width), partials.as_ref(), &lanes);

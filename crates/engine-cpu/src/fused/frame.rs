@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 
 use gt_plan::Part;
+use gt_plan::tile::Level;
 use smallvec::SmallVec;
 
 use super::bind::{Access, Bound, Input};
 use super::kernel::{Kernel, TileType, splat};
 use super::place::{first_run, place};
-use super::{Level, TILE, Work};
+use super::{TILE, Work};
 
 /// Lanes of a block.
 const LANES: usize = gt_ir::ops::Reduce::LANES;
@@ -53,6 +54,7 @@ impl Bound<'_> {
         SCRATCH.with_borrow_mut(|scratch| {
             let lines = bytes.div_ceil(64);
             if scratch.len() < lines {
+                #[allow(clippy::disallowed_methods, reason = "a program's tiles, whatever the extents")]
                 scratch.resize(lines, Line([0; 64]));
             }
             let base = scratch.as_mut_ptr().cast::<u8>();

@@ -4,8 +4,8 @@
 //! for its function and type; between instructions a tile stays in the first-level cache. So the cost of interpreting is
 //! one indirect call per instruction and tile, and nothing is compiled at run time.
 //!
-//! - `compile` turns a step into loops and `assign` these into a [`Fused`] program: places, registers. They know types,
-//!   not layouts.
+//! - `compile` maps a step's [`TileProgram`](gt_plan::tile::TileProgram) to loops and `assign` these to a [`Fused`] program:
+//!   places, registers. They know types, not layouts.
 //! - `bind` looks at the layouts of one run: how each operand is read, where each result goes; and runs it.
 //! - `run` walks the space, on one thread or several; `frame` is what each of them has at hand.
 //!
@@ -41,6 +41,7 @@ mod walk;
 use std::sync::Arc;
 
 use gt_ir::{AxisSet, Shape, TensorType};
+use gt_plan::tile::Level;
 use gt_plan::{Part, Slot};
 
 use crate::Layout;
@@ -88,17 +89,6 @@ pub struct Fused {
     first_instr: u32,
     /// Estimated time on one core.
     picos_per_element: usize,
-}
-
-/// What a loop runs over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// The positions of the space.
-    Full,
-    /// Its rows.
-    Row,
-    /// The positions of the part of this number.
-    Part(u8),
 }
 
 /// A value read from outside the step, at one level: a value read at both is two of these.

@@ -5,23 +5,29 @@
 
 use std::ops::Range;
 
+use gt_ir::Failure;
+use smallvec::SmallVec;
+
 use super::bind::{Access, Bound};
 use super::frame::Frame;
 use super::{Loops, TILE};
+use crate::alloc::Room;
 use crate::pool::Pool;
 
 /// Work below this does not pay for waking a helper.
 const WORTH_SHARING_NANOS: usize = 20_000;
 /// About as much as one chunk should hold: small enough that threads end together.
 const CHUNK_NANOS: usize = 8_000;
+/// No chunk of long work should take longer, so that what nobody wants any more ends soon.
+const LONGEST_CHUNK_NANOS: usize = 100_000_000;
 /// Blocks reduced at once where they are read in place.
 const BLOCKS_AT_ONCE: usize = 4;
 
 /// Partials that outlive their chunk: those of all blocks of all outputs, per reduction.
 pub(super) struct Partials {
     /// Keeps the memory; only `starts` is used to reach it.
-    _memory: Vec<Vec<u64>>,
-    starts: Vec<*mut u8>,
+    _memory: SmallVec<[Room<u64>; 2]>,
+    starts: SmallVec<[*mut u8; 2]>,
 }
 
 // SAFETY: threads write different lanes (RUN-1), and they are read when all have.
@@ -29,12 +35,14 @@ unsafe impl Sync for Partials {}
 
 impl Partials {
     /// Room for `count` lanes of each reduction.
-    pub(super) fn new(bound: &Bound<'_>, count: usize) -> Partials {
-        let words = |lane_bytes: usize| (count * lane_bytes).div_ceil(8);
-        let mut memory: Vec<Vec<u64>> =
-            bound.fused.reductions.iter().map(|r| vec![0; words(r.kernels.lane_bytes)]).collect();
+    fn new(bound: &Bound<'_>, pool: &Pool, count: usize) -> Result<Partials, (u32, Failure)> {
+        let mut memory: SmallVec<[Room<u64>; 2]> = SmallVec::new();
+        for reduction in &bound.fused.reductions {
+            let words = count.saturating_mul(reduction.kernels.lane_bytes).div_ceil(8);
+            memory.push(pool.room::<u64>(words).map_err(|failure| (reduction.instr, failure))?);
+        }
         let starts = memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect();
-        Partials { _memory: memory, starts }
+        Ok(Partials { _memory: memory, starts })
     }
 
     /// The address of lane `at` of a reduction.
@@ -43,12 +51,35 @@ impl Partials {
     }
 }
 
+/// The memory that a run of a program works with, besides its results and tiles.
+#[derive(Default)]
+pub(super) struct Workspace {
+    /// Of all blocks.
+    pub partials: Option<Partials>,
+    /// Of lanes that several units have in common.
+    pub common: Option<Partials>,
+}
+
 impl Bound<'_> {
-    /// Runs the program.
+    /// What [`Bound::execute`] needs; all that can fail of it.
+    pub(super) fn workspace(&self, pool: &Pool) -> Result<Workspace, (u32, Failure)> {
+        let count = |count: Option<usize>| count.map(|count| Partials::new(self, pool, count)).transpose();
+        let (partials, common) = match self.fused.loops {
+            _ if self.fused.numel == 0 => (None, None),
+            Loops::Rows { rows, len } if len > TILE => (Some(rows.saturating_mul(len.div_ceil(TILE))), None),
+            Loops::Columns { outer, rows, width } if rows * width > TILE => {
+                self.column_partials(pool, outer, rows, width)
+            }
+            Loops::Flat | Loops::WholeRows { .. } | Loops::Rows { .. } | Loops::Columns { .. } => (None, None),
+        };
+        Ok(Workspace { partials: count(partials)?, common: count(common)? })
+    }
+
+    /// Runs the program in the memory that [`Bound::workspace`] gave.
     ///
     /// # Safety
     /// The operands are alive and not written by anyone else, the results belong to this call; [`super::Fused::run`] sees to both.
-    pub(super) unsafe fn execute(&self, pool: &Pool) {
+    pub(super) unsafe fn execute(&self, pool: &Pool, workspace: &Workspace) {
         let fused = self.fused;
         if fused.numel == 0 {
             for (reduction, &out) in fused.reductions.iter().zip(&self.results) {
@@ -61,11 +92,11 @@ impl Bound<'_> {
             Loops::Flat => self.flat(pool),
             Loops::WholeRows { rows, len } => self.whole_rows(pool, rows, len),
             Loops::Rows { rows, len } if len <= TILE => self.short_rows(pool, rows, len),
-            Loops::Rows { rows, len } => self.long_rows(pool, rows, len),
+            Loops::Rows { rows, len } => self.long_rows(pool, rows, len, workspace),
             Loops::Columns { outer, rows, width } if rows * width <= TILE => {
                 self.small_columns(pool, outer, rows, width)
             }
-            Loops::Columns { outer, rows, width } => self.columns(pool, outer, rows, width),
+            Loops::Columns { outer, rows, width } => self.columns(pool, outer, rows, width, workspace),
         }
     }
 
@@ -88,11 +119,17 @@ impl Bound<'_> {
         work: &(dyn Fn(&Frame<'_>, Range<usize>) + Sync),
     ) {
         let nanos = self.nanos();
-        if units == 1 || !self.is_worth_sharing(pool) {
+        let is_long = nanos >= LONGEST_CHUNK_NANOS;
+        if units == 1 || !is_long && !self.is_worth_sharing(pool) {
             return self.with_frame(strip, |frame| work(frame, 0..units));
         }
-        let chunks = (nanos / CHUNK_NANOS).min(pool.threads() * 4).min(units).max(1);
+        let chunks = (nanos / CHUNK_NANOS).min(pool.threads() * 4).max(nanos / LONGEST_CHUNK_NANOS).min(units).max(1);
         pool.run(chunks, nanos, &|c| {
+            // The rest of the result is garbage, which nobody sees (ENGINE-4). Tile programs compute no addresses from values, so
+            // what is left undone here cannot lead others astray; other kernels check first and write later, and run to their end.
+            if is_long && pool.is_cancelled() {
+                return;
+            }
             self.with_frame(strip, |frame| work(frame, units * c / chunks..units * (c + 1) / chunks));
         });
     }
@@ -147,9 +184,9 @@ impl Bound<'_> {
     }
 
     /// Several blocks in a row.
-    fn long_rows(&self, pool: &Pool, rows: usize, len: usize) {
+    fn long_rows(&self, pool: &Pool, rows: usize, len: usize, workspace: &Workspace) {
         let blocks = len.div_ceil(TILE);
-        let partials = Partials::new(self, rows * blocks);
+        let Some(partials) = &workspace.partials else { return };
         // With nothing to compute first, blocks are reduced where they lie, several at once; a constant's tile is one block.
         let lies = |place: u16| self.ins.get(place as usize).is_some_and(|i| i.access == Access::Packed);
         let in_place = self.fused.ops.is_empty() && self.fused.reductions.iter().all(|r| lies(r.source));

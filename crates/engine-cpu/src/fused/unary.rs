@@ -18,15 +18,6 @@ pub fn unary(kind: UnaryKind, ty: TileType) -> Option<Kernel> {
     }
 }
 
-/// Whether the result of a row on numbers of a half dtype is again one of the dtype, so that rounding it is idle.
-pub fn is_exact(kind: UnaryKind) -> bool {
-    use UnaryKind::*;
-    matches!(
-        kind,
-        Neg | Abs | Sign | Relu | Floor | Ceil | Round | Trunc | LogicalNot | BitwiseNot | IsNan | IsInf | IsFinite
-    )
-}
-
 macro_rules! on_floats {
     ($name:ident, $t:ty, [$($wide_kind:ident $wide_kernel:expr),*], $($kind:ident $function:ident),*) => {
         fn $name(kind: UnaryKind) -> Kernel {

@@ -20,9 +20,9 @@ pub fn arg_reduce(pool: &Pool, x: Src, out: Dst, axis: usize, kind: ArgKind) {
     if out.layout.shape.numel() == 0 {
         return;
     }
-    let mut shape = x.layout.shape;
+    let (shape, extent) = (x.layout.shape.without(axis), x.layout.shape[axis]);
     let mut strides = x.layout.strides;
-    let (extent, step) = (shape.remove(axis), strides.remove(axis) as isize);
+    let step = strides.remove(axis) as isize;
     let others = Axes::new(&shape, [&strides]);
     let to = Shared(out.start::<i64>());
     by_dtype!(x.layout.dtype, T => {
@@ -32,8 +32,16 @@ pub fn arg_reduce(pool: &Pool, x: Src, out: Dst, axis: usize, kind: ArgKind) {
             ArgKind::Min => line_loop::<Smallest<T>>(),
         };
         split(pool, shape.numel(), GRAIN.div_ceil(extent), &|part| {
-            // SAFETY: KERNEL-3; the lines are inside x, and each has its own place in out.
-            unsafe { run(x.get().cast_const().cast(), &others, part, [extent as isize, step], to.get()) };
+            // Of equal elements the first is wanted, so an expanded line needs no look at its other elements.
+            let extent = if step == 0 { 1 } else { extent as isize };
+            for from in part.clone().step_by(ABREAST) {
+                if pool.is_cancelled() {
+                    return;
+                }
+                let lines = from..part.end.min(from + ABREAST);
+                // SAFETY: KERNEL-3; the lines are inside x, and each has its own place in out.
+                unsafe { run(x.get().cast_const().cast(), &others, lines, [extent, step], to.get()) };
+            }
         });
     });
 }

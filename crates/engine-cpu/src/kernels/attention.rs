@@ -8,12 +8,12 @@
 //! ATTENTION-3: keys behind the causal edge are left out a group at a time; inside a group they count with weight zero, as
 //! keys masked by -∞ do. So a value that is not finite may reach a query that does not see it, as 0 · ∞.
 
-use gt_ir::{DType, Shape};
+use gt_ir::{DType, Failure};
 
 use super::attention_tiles::*;
 use super::gemm::{Gemm, Matrix};
 use super::microkernel::Kernels;
-use super::{Dst, Src, split};
+use super::{Dst, Src, try_split};
 use crate::math::{exp_f32, log_f32};
 use crate::pool::Pool;
 
@@ -55,7 +55,7 @@ impl Problem {
     pub fn new(x: &Attention) -> Problem {
         let (q, k, v) = (&x.q.layout, &x.k.layout, &x.v.layout);
         debug_assert!([q, k, v].iter().all(|l| l.dtype == DType::F32 && l.shape.rank() == 4));
-        let scores = Shape::new(&[q.shape[0], q.shape[1], q.shape[2], k.shape[2]]);
+        let scores = q.shape.with_extent(3, k.shape[2]).expect("infer made sure that scores fit");
         let mask = x.mask.map(|m| View::read(&Src { layout: m.layout.broadcast(&scores), ..m }));
         Problem {
             q: View::read(&x.q),
@@ -97,45 +97,59 @@ impl Problem {
     /// Scores of one head, what is skipped left out.
     pub fn scores(&self) -> usize {
         let seen = if self.causal { self.queries.min(self.keys) } else { 0 };
-        (self.queries * self.keys).saturating_sub(seen * seen / 2)
+        self.queries.saturating_mul(self.keys).saturating_sub(seen.saturating_mul(seen) / 2)
     }
 }
 
 /// Attention of `x` into `out` `[batch, heads, queries, e]`, and the logarithm of each query's sum of exponentials into
 /// `lse` `[batch, heads, queries]`; both with any strides.
-pub fn attention(pool: &Pool, x: &Attention, out: Dst, lse: Dst) {
-    attention_with(pool, x, out, lse, f32::kernels());
+pub fn attention(pool: &Pool, x: &Attention, out: Dst, lse: Dst) -> Result<(), Failure> {
+    attention_with(pool, x, out, lse, f32::kernels())
 }
 
 /// [`attention`] with these tiles.
-pub(super) fn attention_with(pool: &Pool, x: &Attention, out: Dst, lse: Dst, kernels: &Kernels<f32>) {
+pub(super) fn attention_with(
+    pool: &Pool,
+    x: &Attention,
+    out: Dst,
+    lse: Dst,
+    kernels: &Kernels<f32>,
+) -> Result<(), Failure> {
     let p = Problem::new(x);
-    debug_assert!(*out.layout.shape == [p.batch, p.heads, p.queries, p.e]);
+    debug_assert!(out.layout.shape[..] == [p.batch, p.heads, p.queries, p.e]);
     let blocks = p.queries.div_ceil(BLOCK);
     let units = p.batch * p.heads * blocks;
     if units == 0 {
-        return;
+        return Ok(());
     }
     let results = (View::write(&out), View::write(&lse));
-    let work = p.scores() * (p.d + p.e + EXP_COST) / blocks;
-    let grain = if work * units < WORTH_SHARING { units } else { (WORTH_SHARING / 8).div_ceil(work) };
-    split(pool, units, grain, &|range| {
-        for unit in range {
+    let work = p.scores().saturating_mul(p.d + p.e + EXP_COST) / blocks;
+    let is_short = work.saturating_mul(units) < WORTH_SHARING;
+    let grain = if is_short { units } else { (WORTH_SHARING / 8).div_ceil(work.max(1)) };
+    try_split(pool, units, grain, &|mut range| {
+        range.try_for_each(|unit| {
             let (head, block) = (unit / blocks, unit % blocks);
             // SAFETY: KERNEL-3, and each unit has its own rows of the results.
-            unsafe { queries(kernels, &p, [head / p.heads, head % p.heads], block * BLOCK, results) };
-        }
-    });
+            unsafe { queries(kernels, pool, &p, [head / p.heads, head % p.heads], block * BLOCK, results) }
+        })
+    })
 }
 
 /// One block of queries of one head, from `i` on.
-unsafe fn queries(kernels: &Kernels<f32>, p: &Problem, [batch, head]: [usize; 2], i: usize, results: (View, View)) {
+unsafe fn queries(
+    kernels: &Kernels<f32>,
+    pool: &Pool,
+    p: &Problem,
+    [batch, head]: [usize; 2],
+    i: usize,
+    results: (View, View),
+) -> Result<(), Failure> {
     let count = p.block(i);
     let wide = count.next_multiple_of(LANES);
     let ld = row_space(p.e);
     let masks = if p.mask.is_some() { BLOCK * wide } else { 0 };
-    let sizes = [wide * p.d, BLOCK * wide, masks, BLOCK * ld, BLOCK * ld, 3 * wide];
-    with_scratch(sizes, |[q, scores, masks, space_v, sums, columns]| {
+    let sizes = [elements(wide, p.d), BLOCK * wide, masks, elements(BLOCK, ld), elements(BLOCK, ld), 3 * wide];
+    with_scratch(pool, sizes, |[q, scores, masks, space_v, sums, columns]| {
         let (max, total, factor) = (columns, columns.wrapping_add(wide), columns.wrapping_add(2 * wide));
         let sums = packed(sums, ld);
         // SAFETY: KERNEL-3 for the operands; the scratch holds what `sizes` says.
@@ -145,6 +159,9 @@ unsafe fn queries(kernels: &Kernels<f32>, p: &Problem, [batch, head]: [usize; 2]
             std::slice::from_raw_parts_mut(max, wide).fill(f32::NEG_INFINITY);
             std::slice::from_raw_parts_mut(total, wide).fill(0.0);
             for (j, pair) in p.pairs(i) {
+                if pool.is_cancelled() {
+                    return;
+                }
                 let key_head = head / p.sharing();
                 pair.scores(kernels, p.d, p.k.rows(batch, key_head, j), q, scores);
                 let mask = p.mask_of(kernels, [batch, head], i, j, &pair, masks);
@@ -158,7 +175,7 @@ unsafe fn queries(kernels: &Kernels<f32>, p: &Problem, [batch, head]: [usize; 2]
             let (out, lse) = (results.0.rows(batch, head, i), results.1.rows(batch, head, i));
             run(&Finish { sums, rows: count, width: p.e, max, total, out, lse });
         }
-    });
+    })
 }
 
 impl Problem {

@@ -6,11 +6,13 @@
 //! ATTENTION-4: one thread does all that shares a key head, its heads and their blocks in order, so each gradient has one
 //! writer and one order of sums.
 
+use gt_ir::Failure;
+
 use super::attention::{Attention, Problem};
 use super::attention_tiles::*;
 use super::gemm::{Gemm, Matrix};
 use super::microkernel::Kernels;
-use super::{Dst, Src, split};
+use super::{Dst, Src, try_split};
 use crate::math::exp_f32;
 use crate::pool::Pool;
 
@@ -26,8 +28,15 @@ pub struct AttentionGrads {
 }
 
 /// The gradients of `x` from the gradient of its result; `out` and `lse` are what [`attention`](super::attention) gave.
-pub fn attention_grad(pool: &Pool, x: &Attention, out: Src, lse: Src, grad: Src, to: AttentionGrads) {
-    attention_grad_with(pool, x, [out, lse, grad], to, f32::kernels());
+pub fn attention_grad(
+    pool: &Pool,
+    x: &Attention,
+    out: Src,
+    lse: Src,
+    grad: Src,
+    to: AttentionGrads,
+) -> Result<(), Failure> {
+    attention_grad_with(pool, x, [out, lse, grad], to, f32::kernels())
 }
 
 /// [`attention_grad`] with these tiles.
@@ -37,53 +46,54 @@ pub(super) fn attention_grad_with(
     given: [Src; 3],
     to: AttentionGrads,
     kernels: &Kernels<f32>,
-) {
+) -> Result<(), Failure> {
     let p = Problem::new(x);
     let units = p.batch * p.key_heads;
     if units == 0 {
-        return;
+        return Ok(());
     }
     let given = given.map(|x| View::read(&x));
     let to = [to.q, to.k, to.v].map(|x| View::write(&x));
-    let work = p.scores() * (3 * p.d + 2 * p.e + EXP_COST) * p.sharing();
-    let grain = if work * units < WORTH_SHARING { units } else { (WORTH_SHARING / 8).div_ceil(work.max(1)) };
-    split(pool, units, grain, &|range| {
-        for unit in range {
+    let work = p.scores().saturating_mul(3 * p.d + 2 * p.e + EXP_COST).saturating_mul(p.sharing());
+    let is_short = work.saturating_mul(units) < WORTH_SHARING;
+    let grain = if is_short { units } else { (WORTH_SHARING / 8).div_ceil(work.max(1)) };
+    try_split(pool, units, grain, &|mut range| {
+        range.try_for_each(|unit| {
             // SAFETY: KERNEL-3, and each unit has its own heads of the results.
-            unsafe { key_head(kernels, &p, unit / p.key_heads, unit % p.key_heads, given, to) };
-        }
-    });
+            unsafe { key_head(kernels, pool, &p, [unit / p.key_heads, unit % p.key_heads], given, to) }
+        })
+    })
 }
 
 /// All that shares one key head.
 unsafe fn key_head(
     kernels: &Kernels<f32>,
+    pool: &Pool,
     p: &Problem,
-    batch: usize,
-    key_head: usize,
+    [batch, key_head]: [usize; 2],
     [out, lse, grad]: [View; 3],
     [to_q, to_k, to_v]: [View; 3],
-) {
+) -> Result<(), Failure> {
     let (to_k, to_v) = (to_k.rows(batch, key_head, 0), to_v.rows(batch, key_head, 0));
     let wide = p.queries.min(BLOCK).next_multiple_of(LANES);
     let (ld_d, ld_e) = (row_space(p.d), row_space(p.e));
     // Sums are kept in the results themselves where their columns are neighbours.
-    let apart = |x: &Matrix<f32>, ld: usize| if x.column == 1 { 0 } else { p.keys * ld };
+    let apart = |x: &Matrix<f32>, ld: usize| if x.column == 1 { 0 } else { elements(p.keys, ld) };
     let sizes = [
-        wide * p.d,
-        wide * p.e,
+        elements(wide, p.d),
+        elements(wide, p.e),
         BLOCK * wide,
-        BLOCK.max(p.e) * wide,
+        elements(wide, BLOCK.max(p.e)),
         if p.mask.is_some() { BLOCK * wide } else { 0 },
         2 * wide,
-        BLOCK * ld_d,
-        BLOCK * ld_e,
-        BLOCK * ld_d,
-        BLOCK * ld_d,
+        elements(BLOCK, ld_d),
+        elements(BLOCK, ld_e),
+        elements(BLOCK, ld_d),
+        elements(BLOCK, ld_d),
         apart(&to_k, ld_d),
         apart(&to_v, ld_e),
     ];
-    with_scratch(sizes, |scratch| {
+    with_scratch(pool, sizes, |scratch| {
         let [turned_q, turned_grad, weights, slopes, masks, columns, space_q, space_grad, space_k, dq, dk, dv] =
             scratch;
         let dk = if to_k.column == 1 { to_k } else { packed(dk, ld_d) };
@@ -113,6 +123,9 @@ unsafe fn key_head(
                     let grad = gathered(grad, count, p.e, space_grad);
                     clear(dq, count, p.d);
                     for (j, pair) in p.pairs(i) {
+                        if pool.is_cancelled() {
+                            return;
+                        }
                         let k = gathered(p.k.rows(batch, key_head, j), pair.keys, p.d, space_k);
                         let v = p.v.rows(batch, key_head, j);
                         pair.scores(kernels, p.d, k, turned_q, weights);
@@ -133,7 +146,7 @@ unsafe fn key_head(
                 copy_rows(dv, to_v, p.keys, p.e);
             }
         }
-    });
+    })
 }
 
 /// Fills rows with zeros.
@@ -243,9 +256,9 @@ mod tests {
         let mask = masked.then(|| mask.src());
         let x = Attention { q: q.src(), k: k.src(), v: v.src(), mask, scale: 0.4, causal };
         let pool = Pool::new(1);
-        attention_with(&pool, &x, out.dst(), lse.dst(), kernels);
+        attention_with(&pool, &x, out.dst(), lse.dst(), kernels).unwrap();
         let to = AttentionGrads { q: dq.dst(), k: dk.dst(), v: dv.dst() };
-        attention_grad_with(&pool, &x, [out.src(), lse.src(), grad.src()], to, kernels);
+        attention_grad_with(&pool, &x, [out.src(), lse.src(), grad.src()], to, kernels).unwrap();
         [out, lse, dq, dk, dv].iter().map(|x| x.values()).collect()
     }
 

@@ -8,10 +8,14 @@
 
 use std::cell::RefCell;
 
+use gt_ir::Failure;
+
 use super::gemm::{Extents, Matrix};
 use super::microkernel::{Kernels, Tile};
 use super::pack::{Block, panel};
 use super::{Dst, Shared, Src};
+use crate::alloc::Plain;
+use crate::pool::Pool;
 use crate::simd::instantiate;
 
 /// Queries, and keys, of a block: their scores fit half of a first-level cache.
@@ -308,25 +312,45 @@ pub(super) unsafe fn turn(
 #[repr(align(64))]
 struct Line(#[allow(dead_code)] [f32; LANES]);
 
+// SAFETY: numbers, aligned to a cache line.
+unsafe impl Plain for Line {}
+
+/// Space of up to so many lines a thread keeps from call to call: heads of a usual width need no more.
+const KEPT_LINES: usize = (2 << 20) / size_of::<Line>();
+
 thread_local! {
-    /// Space that a thread keeps from call to call.
     static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
+/// A block of `rows` of `width` elements; more than can be had where that overflows.
+pub(super) fn elements(rows: usize, width: usize) -> usize {
+    rows.saturating_mul(width)
+}
+
 /// Calls `f` with room for this many elements each.
-pub(super) fn with_scratch<const N: usize>(sizes: [usize; N], f: impl FnOnce([*mut f32; N])) {
+pub(super) fn with_scratch<const N: usize>(
+    pool: &Pool,
+    sizes: [usize; N],
+    f: impl FnOnce([*mut f32; N]),
+) -> Result<(), Failure> {
+    let mut starts = [0; N];
+    let mut total = 0usize;
+    for (start, size) in starts.iter_mut().zip(sizes) {
+        *start = total.saturating_mul(LANES);
+        // A line between them: the same place of two blocks would fall on one set of the cache.
+        total = total.saturating_add(size.div_ceil(LANES)).saturating_add(1);
+    }
+    let work = |lines: *mut Line| f(starts.map(|start| lines.cast::<f32>().wrapping_add(start)));
+    if total > KEPT_LINES {
+        work(pool.room::<Line>(total)?.as_mut_ptr());
+        return Ok(());
+    }
     SCRATCH.with_borrow_mut(|lines| {
-        let mut starts = [0; N];
-        let mut total = 0;
-        for (start, size) in starts.iter_mut().zip(sizes) {
-            *start = total * LANES;
-            // A line between them: the same place of two blocks would fall on one set of the cache.
-            total += size.div_ceil(LANES) + 1;
-        }
         if lines.len() < total {
+            #[allow(clippy::disallowed_methods, reason = "bounded by KEPT_LINES")]
             lines.resize(total, Line([0.0; LANES]));
         }
-        let first: *mut f32 = lines.as_mut_ptr().cast();
-        f(starts.map(|start| first.wrapping_add(start)));
+        work(lines.as_mut_ptr());
     });
+    Ok(())
 }

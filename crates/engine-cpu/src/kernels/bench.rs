@@ -1,5 +1,7 @@
 //! Speeds of the kernels, for a benchmark to print.
 
+#![allow(clippy::disallowed_macros, reason = "a benchmark's own sizes")]
+
 use std::time::Instant;
 
 use gt_ir::ops::{ArgKind, PutMode, RandomKind, ScanKind};
@@ -66,7 +68,7 @@ pub fn matmul_gflops(pool: &Pool, (batch, m, k, n, transposed): (usize, usize, u
     let a = Src { ptr: a.as_ptr().cast(), layout: layout(m, k, transposed[0]) };
     let b = Src { ptr: b.as_ptr().cast(), layout: layout(k, n, transposed[1]) };
     let c = Dst { ptr: c.as_mut_ptr().cast(), layout: layout(m, n, false) };
-    let time = seconds(|| super::matmul(pool, a, b, c));
+    let time = seconds(|| super::matmul(pool, a, b, c).expect("there is memory"));
     2.0 * (batch * m * n * k) as f64 / time / 1e9
 }
 
@@ -107,11 +109,15 @@ pub fn other_kernels(pool: &Pool) -> Vec<(&'static str, f64)> {
     let mut order = vec![0u64; N];
     let (flat, flat_out) = (dst(&mut words, DType::F32, &[N]), dst(&mut more, DType::F32, &[N]));
     let places = dst(&mut order, DType::I64, &[N]);
-    time("sort 1M f32", &mut || super::sort(pool, flat.as_src(), flat_out, places, 0, false));
+    time("sort 1M f32", &mut || super::sort(pool, flat.as_src(), flat_out, places, 0, false).expect("there is memory"));
     let rows = dst(&mut order, DType::I64, &[1024, 1024]);
-    time("sort rows of 1024x1024 f32", &mut || super::sort(pool, x.as_src(), y, rows, 1, false));
+    time("sort rows of 1024x1024 f32", &mut || {
+        super::sort(pool, x.as_src(), y, rows, 1, false).expect("there is memory")
+    });
     let bytes = |d: Dst| Dst { layout: Layout::packed(TensorType::new(DType::U8, &[N])), ..d };
-    time("sort 1M u8", &mut || super::sort(pool, bytes(flat).as_src(), bytes(flat_out), places, 0, false));
+    time("sort 1M u8", &mut || {
+        super::sort(pool, bytes(flat).as_src(), bytes(flat_out), places, 0, false).expect("there is memory")
+    });
     draw(dst(&mut order, DType::I64, &[4096]), RandomKind::Int);
     let index = dst(&mut order, DType::I64, &[4096]).as_src();
     let (table, taken) = (dst(&mut words, DType::F32, &[1000, 256]), dst(&mut more, DType::F32, &[4096, 256]));

@@ -1,8 +1,11 @@
 //! Elements from one layout to another of the same shape.
 
+use gt_ir::Failure;
+
 use super::gemm::Gemm;
 use super::pack::{TransposeFn, transpose_plain};
 use super::{Axes, Axis, Dst, Shared, Src, by_size, split, walk};
+use crate::alloc::{Plain, Room};
 use crate::fused::copy_neighbours;
 use crate::pool::Pool;
 
@@ -146,12 +149,12 @@ fn transpose_kernel<T: Copy + 'static>() -> TransposeFn<T> {
 }
 
 /// A packed copy of a tensor's elements, for kernels that want neighbours.
-pub(super) fn packed<T: Copy + Default>(pool: &Pool, src: &Src) -> Vec<T> {
-    let mut out = vec![T::default(); src.layout.shape.numel()];
+pub(super) fn packed<T: Plain>(pool: &Pool, src: &Src) -> Result<Room<T>, Failure> {
+    let mut out: Room<T> = pool.room(src.layout.shape.numel())?;
     debug_assert_eq!(size_of::<T>(), src.layout.dtype.size());
     let layout = crate::layout::Layout::packed(src.layout.ty());
     copy(pool, *src, Dst { ptr: out.as_mut_ptr().cast(), layout });
-    out
+    Ok(out)
 }
 
 #[cfg(test)]

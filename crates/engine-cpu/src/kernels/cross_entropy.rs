@@ -88,7 +88,7 @@ fn check_classes(classes: &Src, n: usize, ignore: i64) -> Result<(), Failure> {
         // SAFETY: KERNEL-3, inside the layout.
         let class = unsafe { *start.offset(row as isize * step as isize) };
         if class != ignore && !(0..n as i64).contains(&class) {
-            return Err(Failure::new(FailureKind::Index, format!("Target {class} is out of bounds.")));
+            return Err(Failure::in_input(FailureKind::Index, 1, format!("Target {class} is out of bounds.")));
         }
     }
     Ok(())

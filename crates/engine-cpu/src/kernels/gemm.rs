@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use super::microkernel::{Kernels, Tile, TileFn, tables_f32, tables_f64};
 use super::pack::{Block, panels};
+use crate::pool::Pool;
 
 /// Steps of `k` summed in registers before they are added to the result. Part of what a product *is* (GEMM-1).
 pub(super) const DEPTH: usize = 256;
@@ -77,17 +78,55 @@ impl Scratch {
     fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(64);
         if self.blocks.len() < lines {
+            #[allow(clippy::disallowed_methods, reason = "blocks are cut to the caches' sizes")]
             self.blocks.resize(lines, Line([0; 64]));
         }
         self.blocks.as_mut_ptr().cast()
     }
 }
 
-/// Computes `c = a @ b`; `c.column` must be 1.
+/// Multiplications between two looks at whether the run was cancelled: a second's work at most.
+const WORK_PER_LOOK: usize = 1 << 30;
+
+/// Computes `c = a @ b`, unless the run is cancelled meanwhile; `c.column` must be 1.
 ///
 /// # Safety
 /// The operands hold what the extents say, and nobody else touches this part of `c`.
-pub(super) unsafe fn gemm<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T>, b: Matrix<T>, c: Matrix<T>) {
+pub(super) unsafe fn gemm<T: Gemm>(
+    pool: &Pool,
+    kernels: &Kernels<T>,
+    e: Extents,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    c: Matrix<T>,
+) {
+    let span = (WORK_PER_LOOK / (e.m * e.n).max(1)).max(1).next_multiple_of(DEPTH);
+    if e.k <= span {
+        // SAFETY: the caller's operands.
+        return unsafe { add_product(kernels, e, a, b, c, false) };
+    }
+    for p in (0..e.k).step_by(span) {
+        if pool.is_cancelled() {
+            return;
+        }
+        let part = Extents { k: (e.k - p).min(span), ..e };
+        // SAFETY: the caller's operands, from step `p` of `k` on.
+        unsafe { add_product(kernels, part, a.at(0, p), b.at(p, 0), c, p > 0) };
+    }
+}
+
+/// Computes `c = a @ b`, or `c = c + a @ b` to `accumulate`; `c.column` must be 1.
+///
+/// # Safety
+/// As [`gemm`].
+unsafe fn add_product<T: Gemm>(
+    kernels: &Kernels<T>,
+    e: Extents,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    c: Matrix<T>,
+    accumulate: bool,
+) {
     debug_assert_eq!(c.column, 1);
     if e.m == 0 || e.n == 0 {
         return;
@@ -105,12 +144,13 @@ pub(super) unsafe fn gemm<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T
         // A column of results is a row of the transposed product: products commute, so the bits are the same.
         let turned = |x: Matrix<T>| Matrix { ptr: x.ptr, row: x.column, column: x.row };
         let e = Extents { m: 1, n: e.m, k: e.k };
+        let c = Matrix { ptr: c.ptr, row: 0, column: 1 };
         // SAFETY: the same operands.
-        return unsafe { gemm(kernels, e, turned(b), turned(a), Matrix { ptr: c.ptr, row: 0, column: 1 }) };
+        return unsafe { add_product(kernels, e, turned(b), turned(a), c, accumulate) };
     }
     SCRATCH.with_borrow_mut(|scratch| {
         // SAFETY: the caller's operands.
-        unsafe { blocks(kernels, e, a, b, c, scratch) }
+        unsafe { blocks(kernels, e, a, b, (c, accumulate), scratch) }
     });
 }
 
@@ -119,7 +159,7 @@ unsafe fn blocks<T: Gemm>(
     e: Extents,
     a: Matrix<T>,
     b: Matrix<T>,
-    c: Matrix<T>,
+    (c, accumulate): (Matrix<T>, bool),
     scratch: &mut Scratch,
 ) {
     let (rows, columns) = (kernels.unit.len(), 2 * kernels.width);
@@ -138,7 +178,7 @@ unsafe fn blocks<T: Gemm>(
     // One row with b in place: wide tiles, since only b's memory matters.
     if e.m == 1 && !pack_b {
         // SAFETY: the caller's operands.
-        unsafe { one_row(kernels, e, a, b, c) };
+        unsafe { one_row(kernels, e, a, b, (c, accumulate)) };
         return;
     }
     let b_space = if pack_b { block.min(e.n.next_multiple_of(columns)) * depth } else { 0 };
@@ -186,7 +226,7 @@ unsafe fn blocks<T: Gemm>(
                         c: c.at(i, j0 + j).ptr,
                         c_row: c.row,
                         columns: wide,
-                        accumulate: p > 0,
+                        accumulate: accumulate || p > 0,
                     };
                     // SAFETY: the tile lies inside the operands or their packed copies.
                     unsafe { table[(wide > kernels.width) as usize](&tile) };
@@ -197,7 +237,13 @@ unsafe fn blocks<T: Gemm>(
 }
 
 /// A product with one row of `a`.
-unsafe fn one_row<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T>, b: Matrix<T>, c: Matrix<T>) {
+unsafe fn one_row<T: Gemm>(
+    kernels: &Kernels<T>,
+    e: Extents,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    (c, accumulate): (Matrix<T>, bool),
+) {
     for p in (0..e.k).step_by(DEPTH) {
         let mut j = 0;
         while j < e.n {
@@ -215,7 +261,7 @@ unsafe fn one_row<T: Gemm>(kernels: &Kernels<T>, e: Extents, a: Matrix<T>, b: Ma
                 c: c.at(0, j).ptr,
                 c_row: 0,
                 columns: wide,
-                accumulate: p > 0,
+                accumulate: accumulate || p > 0,
             };
             let kernel = match wide.div_ceil(kernels.width) {
                 8 => kernels.flat[0],

@@ -9,6 +9,7 @@ use gt_ir::{Failure, FailureKind};
 
 use super::copy::packed;
 use super::{Axes, Axis, Dst, Element, Shared, Src, by_dtype, by_size, offsets, split, walk};
+use crate::alloc::Room;
 use crate::layout::Layout;
 use crate::pool::Pool;
 
@@ -23,12 +24,12 @@ fn checked(
     size: usize,
     wrap: bool,
     kind: FailureKind,
-) -> Result<Vec<i64>, Failure> {
-    let mut list: Vec<i64> = packed(pool, index);
+) -> Result<Room<i64>, Failure> {
+    let mut list: Room<i64> = packed(pool, index)?;
     let shift = if wrap { size as i64 } else { 0 };
     // One pass without branches finds whether any is out of range.
     let mut bad = false;
-    for i in &mut list {
+    for i in &mut *list {
         *i = i.wrapping_add(if *i < 0 { shift } else { 0 });
         bad |= *i as u64 >= size as u64;
     }
@@ -39,7 +40,8 @@ fn checked(
     // Named as it was given.
     let first = first.wrapping_sub(if first < 0 { shift } else { 0 });
     let message = format!("index {first} is out of bounds for dimension {axis} with size {size}");
-    Err(Failure::new(kind, message))
+    // The index is the second input of every op that has one.
+    Err(Failure::in_input(kind, 1, message))
 }
 
 /// A tensor seen along one axis: what lies before it, its extent and stride, what lies behind.
@@ -140,11 +142,11 @@ pub fn put(
     let value = if value.layout.is_packed() {
         value
     } else {
-        let mut words: Vec<u64> = vec![0; value.layout.ty().bytes().div_ceil(8)];
         let layout = Layout::packed(value.layout.ty());
-        super::copy(pool, value, Dst { ptr: words.as_mut_ptr().cast(), layout });
-        copied = words;
-        Src { ptr: copied.as_ptr().cast(), layout }
+        let mut bytes: Room<u8> = pool.room(layout.ty().bytes())?;
+        super::copy(pool, value, Dst { ptr: bytes.as_mut_ptr(), layout });
+        copied = bytes;
+        Src { ptr: copied.as_ptr(), layout }
     };
     let size = out.layout.shape[axis];
     match mode {
@@ -160,25 +162,26 @@ pub fn put(
                         *to = T::add(*to, from.widen());
                     }
                 });
-            });
+            })?;
         }),
     }
     Ok(())
 }
 
 /// Hands `f` the packed `out` in the type its sums are kept in: itself, or for halves an `f32` copy that is rounded
-/// back at the end.
-fn with_wide<T: Element>(pool: &Pool, out: &Dst, f: &dyn Fn(*mut T::Wide)) {
+/// back at the end. When there is no room for the copy nothing was written.
+fn with_wide<T: Element>(pool: &Pool, out: &Dst, f: &dyn Fn(*mut T::Wide)) -> Result<(), Failure> {
     let elements = out.start::<T>();
     if size_of::<T>() == size_of::<T::Wide>() {
         f(elements.cast());
-        return;
+        return Ok(());
     }
     let count = out.layout.shape.numel();
     let elements = Shared(elements);
+    let mut wide: Room<T::Wide> = pool.room(count)?;
     // SAFETY: KERNEL-3: `out` holds the old values.
-    let mut wide: Vec<T::Wide> =
-        unsafe { std::slice::from_raw_parts(elements.get(), count) }.iter().map(|x| x.widen()).collect();
+    let old = unsafe { std::slice::from_raw_parts(elements.get(), count) };
+    wide.iter_mut().zip(old).for_each(|(wide, x)| *wide = x.widen());
     f(wide.as_mut_ptr());
     split(pool, count, GRAIN_BYTES, &|part| {
         for i in part {
@@ -186,6 +189,7 @@ fn with_wide<T: Element>(pool: &Pool, out: &Dst, f: &dyn Fn(*mut T::Wide)) {
             unsafe { *elements.get().add(i) = T::narrow(wide[i]) };
         }
     });
+    Ok(())
 }
 
 /// Combines slice `i` of the packed `value` with slice `list[i]` of the packed `out`, in order.
@@ -277,7 +281,7 @@ pub fn scatter(pool: &Pool, index: Src, value: Src, out: Dst, axis: usize, mode:
         PutMode::Add => by_dtype!(out.layout.dtype, T => {
             with_wide::<T>(pool, &out, &|to| {
                 scatter_lines::<T, _>(pool, &lines, &list, value.start(), to, &|old, new: T| T::add(old, new.widen()));
-            });
+            })?;
         }),
     }
     Ok(())
@@ -295,8 +299,7 @@ struct Lines {
 impl Lines {
     fn new(index: &Layout, value: &Layout, out: &Layout, axis: usize) -> Lines {
         let all = [index.shape.contiguous_strides(), value.strides, out.strides];
-        let mut shape = index.shape;
-        let extent = shape.remove(axis);
+        let (shape, extent) = (index.shape.without(axis), index.shape[axis]);
         let strides = all.map(|s| s[axis] as isize);
         let rest = all.map(|mut s| {
             s.remove(axis);

@@ -1,16 +1,18 @@
 //! Matrix products of tensors: batches, dtypes and the split among threads.
 
-use gt_ir::{DType, Shape};
-use gt_plan::LONGEST_PAIRED_PRODUCT;
+use gt_ir::{DType, Failure, Steps};
 
 use super::gemm::{Extents, Gemm, Matrix, gemm};
 use super::microkernel::Kernels;
 use super::{Axes, Axis, Dst, Element, Shared, Src, offsets, split};
+use crate::alloc::Room;
 use crate::pool::Pool;
 
 /// Multiplications below which a product stays on the calling thread: on two cores the helper shares one with the thread
 /// that records, and half of a few microseconds' work is worth less than that thread's time.
 const PARALLEL: usize = 400_000;
+/// Products of more multiplications are long enough to be cut among all threads. Of shorter ones, two run side by side.
+pub const LONGEST_PAIRED_PRODUCT: usize = 4 << 20;
 
 /// Multiplications a thread does in a nanosecond, about.
 const PER_NANO: usize = 50;
@@ -21,14 +23,20 @@ const ROW_UNIT: usize = 4;
 /// `[…, m, k] @ […, k, n]` into the packed `c`, batch axes broadcast, operands with any strides.
 ///
 /// Floats follow GEMM-1, halves in `f32` with one rounding at the end; integers wrap.
-pub fn matmul(pool: &Pool, a: Src, b: Src, c: Dst) {
+pub fn matmul(pool: &Pool, a: Src, b: Src, c: Dst) -> Result<(), Failure> {
     if c.layout.shape.numel() == 0 {
-        return;
+        return Ok(());
     }
     let product = Product::new(&a, &b, &c);
     match c.layout.dtype {
-        DType::F32 => floats::<f32>(pool, &product, a.start(), b.start(), c.start(), f32::kernels()),
-        DType::F64 => floats::<f64>(pool, &product, a.start(), b.start(), c.start(), f64::kernels()),
+        DType::F32 => {
+            floats::<f32>(pool, &product, a.start(), b.start(), c.start(), f32::kernels());
+            Ok(())
+        }
+        DType::F64 => {
+            floats::<f64>(pool, &product, a.start(), b.start(), c.start(), f64::kernels());
+            Ok(())
+        }
         DType::F16 => halves::<half::f16>(pool, &product, a.start(), b.start(), c.start()),
         DType::BF16 => halves::<half::bf16>(pool, &product, a.start(), b.start(), c.start()),
         DType::Bool | DType::U8 => integers::<u8>(pool, &product, a.start(), b.start(), c.start()),
@@ -51,23 +59,24 @@ pub struct Operands {
 
 /// Two products neither of which reads the other. Each is done by half of the threads: where both are short that is one
 /// meeting of all instead of two, and fewer rows and columns that several threads need.
-pub fn two_matmuls(pool: &Pool, operands: [Operands; 2]) {
+pub fn two_matmuls(pool: &Pool, operands: [Operands; 2]) -> Result<(), Failure> {
     let products = operands.map(|o| Product::new(&o.a, &o.b, &o.c));
     let works = products.each_ref().map(|p| p.e.m * p.e.n * p.e.k * p.batches);
     let worth_it = |work: &usize| (PARALLEL..=LONGEST_PAIRED_PRODUCT).contains(work);
     let is_f32 = operands.iter().all(|o| o.c.layout.dtype == DType::F32);
     if pool.threads() == 1 || !is_f32 || !works.iter().all(worth_it) {
-        return operands.iter().for_each(|o| matmul(pool, o.a, o.b, o.c));
+        return operands.iter().try_for_each(|o| matmul(pool, o.a, o.b, o.c));
     }
     let cut = |i: usize| {
         let o = &operands[i];
-        Cut::new(&products[i], o.a.start(), o.b.start(), o.c.start(), f32::kernels(), pool.threads() / 2)
+        Cut::new(pool, &products[i], o.a.start(), o.b.start(), o.c.start(), f32::kernels(), pool.threads() / 2)
     };
     let (first, second) = (cut(0), cut(1));
     let border = first.parts();
     pool.run(border + second.parts(), (works[0] + works[1]) / PER_NANO, &|part| {
         if part < border { first.run(part) } else { second.run(part - border) }
     });
+    Ok(())
 }
 
 /// A product of tensors as a batch of products of matrices. `batch` has the strides of a, b and c.
@@ -83,13 +92,16 @@ struct Product {
 impl Product {
     fn new(a: &Src, b: &Src, c: &Dst) -> Self {
         let rank = c.layout.shape.rank();
-        let lead = Shape::new(&c.layout.shape[..rank - 2]);
+        let lead = c.layout.shape.leading(rank - 2);
+        // Of the batch axes alone: all batches of one operand may be more than a tensor could have.
         let spread = |x: &crate::layout::Layout| {
-            let mut full = lead;
             let own = x.shape.rank() - 2;
-            full.push(x.shape[own]);
-            full.push(x.shape[own + 1]);
-            x.broadcast(&full).strides
+            let batch =
+                crate::layout::Layout { shape: x.shape.leading(own), strides: Steps::new(&x.strides[..own]), ..*x };
+            let mut strides = batch.broadcast(&lead).strides;
+            strides.push(x.strides[own]);
+            strides.push(x.strides[own + 1]);
+            strides
         };
         let (sa, sb, sc) = (spread(&a.layout), spread(&b.layout), c.layout.strides);
         let k = a.layout.shape[a.layout.shape.rank() - 1];
@@ -125,13 +137,16 @@ impl Product {
 
 fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T, kernels: &Kernels<T>) {
     let e = p.e;
-    let cut = Cut::new(p, a, b, c, kernels, pool.threads());
+    let cut = Cut::new(pool, p, a, b, c, kernels, pool.threads());
     let work = e.m * e.n * e.k.max(1);
     let whole = |range: std::ops::Range<usize>| {
         for at in range {
+            if pool.is_cancelled() {
+                return;
+            }
             let (a, b, c) = cut.matrices(at);
             // SAFETY: KERNEL-3, and each batch has its own part of c.
-            unsafe { gemm(kernels, e, a, b, c) };
+            unsafe { gemm(pool, kernels, e, a, b, c) };
         }
     };
     if pool.threads() == 1 || work * p.batches < PARALLEL {
@@ -148,6 +163,7 @@ fn floats<T: Gemm>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T
 
 /// A product cut into parts for threads to take.
 struct Cut<'a, T: 'static> {
+    pool: &'a Pool,
     product: &'a Product,
     a: Shared<T>,
     b: Shared<T>,
@@ -158,10 +174,18 @@ struct Cut<'a, T: 'static> {
 }
 
 impl<'a, T: Gemm> Cut<'a, T> {
-    /// For so many threads.
-    fn new(p: &'a Product, a: *const T, b: *const T, c: *mut T, kernels: &'a Kernels<T>, threads: usize) -> Self {
+    /// For so many threads of the pool.
+    fn new(
+        pool: &'a Pool,
+        p: &'a Product,
+        a: *const T,
+        b: *const T,
+        c: *mut T,
+        kernels: &'a Kernels<T>,
+        threads: usize,
+    ) -> Self {
         let grid = Grid::new(p.e, p.b[1] != 1, kernels, threads);
-        Cut { product: p, a: Shared::read(a), b: Shared::read(b), c: Shared(c), kernels, grid }
+        Cut { pool, product: p, a: Shared::read(a), b: Shared::read(b), c: Shared(c), kernels, grid }
     }
 
     /// The matrices of one of the batch.
@@ -192,7 +216,7 @@ impl<'a, T: Gemm> Cut<'a, T> {
         let b = Matrix { ptr: b.ptr.wrapping_offset(columns.start as isize * b.column), ..b };
         let c = Matrix { ptr: c.ptr.wrapping_offset(rows.start as isize * c.row + columns.start as isize), ..c };
         // SAFETY: KERNEL-3, and each part has its own rectangle of c.
-        unsafe { gemm(kernels, Extents { m: rows.len(), n: columns.len(), k: e.k }, a, b, c) };
+        unsafe { gemm(self.pool, kernels, Extents { m: rows.len(), n: columns.len(), k: e.k }, a, b, c) };
     }
 }
 
@@ -235,21 +259,21 @@ impl Grid {
 }
 
 /// Halves: operands widened, an `f32` product, one rounding.
-fn halves<T: Element<Wide = f32>>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T) {
+fn halves<T: Element<Wide = f32>>(
+    pool: &Pool,
+    p: &Product,
+    a: *const T,
+    b: *const T,
+    c: *mut T,
+) -> Result<(), Failure> {
     let e = p.e;
     for at in 0..p.batches {
         let [oa, ob, oc] = p.starts(at);
-        let wide_a = widened(pool, a.wrapping_offset(oa), [e.m, e.k], p.a);
-        let wide_b = widened(pool, b.wrapping_offset(ob), [e.k, e.n], p.b);
-        let mut sums = vec![0f32; e.m * e.n];
-        let one = Product {
-            e,
-            a: [e.k as isize, 1],
-            b: [e.n as isize, 1],
-            c_row: e.n as isize,
-            batch: Axes::new(&[], [&[]; 3]),
-            batches: 1,
-        };
+        let (wide_a, strides_a) = widened(pool, a.wrapping_offset(oa), [e.m, e.k], p.a)?;
+        let (wide_b, strides_b) = widened(pool, b.wrapping_offset(ob), [e.k, e.n], p.b)?;
+        let mut sums: Room<f32> = pool.room(e.m * e.n)?;
+        let one =
+            Product { e, a: strides_a, b: strides_b, c_row: e.n as isize, batch: Axes::new(&[], [&[]; 3]), batches: 1 };
         floats(pool, &one, wide_a.as_ptr(), wide_b.as_ptr(), sums.as_mut_ptr(), f32::kernels());
         let (c, sums) = (Shared(c.wrapping_offset(oc)), &sums);
         split(pool, e.m, (1 << 15) / e.n.max(1), &|rows| {
@@ -261,11 +285,21 @@ fn halves<T: Element<Wide = f32>>(pool: &Pool, p: &Product, a: *const T, b: *con
             }
         });
     }
+    Ok(())
 }
 
-/// A packed copy of a matrix in `f32`.
-fn widened<T: Element<Wide = f32>>(pool: &Pool, from: *const T, extents: [usize; 2], strides: [isize; 2]) -> Vec<f32> {
-    let mut out = vec![0f32; extents[0] * extents[1]];
+/// A copy of a matrix in `f32`, and its strides. Rows or columns that are one and the same are copied once.
+fn widened<T: Element<Wide = f32>>(
+    pool: &Pool,
+    from: *const T,
+    extents: [usize; 2],
+    strides: [isize; 2],
+) -> Result<(Room<f32>, [isize; 2]), Failure> {
+    let distinct = |i: usize| if strides[i] == 0 { extents[i].min(1) } else { extents[i] };
+    let extents = [distinct(0), distinct(1)];
+    let step = |i: usize, step: usize| if strides[i] == 0 { 0 } else { step as isize };
+    let packed = [step(0, extents[1]), step(1, 1)];
+    let mut out: Room<f32> = pool.room(extents[0] * extents[1])?;
     let (from, to) = (Shared::read(from), Shared(out.as_mut_ptr()));
     split(pool, extents[0], (1 << 15) / extents[1].max(1), &|rows| {
         for i in rows {
@@ -285,24 +319,32 @@ fn widened<T: Element<Wide = f32>>(pool: &Pool, from: *const T, extents: [usize;
             }
         }
     });
-    out
+    Ok((out, packed))
 }
 
+/// Steps of `k` between two looks at whether the run was cancelled.
+const STEPS_PER_LOOK: usize = 1 << 12;
+
 /// Integers: rows of `b` scaled and added, wrapping; the order does not matter.
-fn integers<T: Element<Wide = T> + Default>(pool: &Pool, p: &Product, a: *const T, b: *const T, c: *mut T) {
+fn integers<T: Element<Wide = T> + Default>(
+    pool: &Pool,
+    p: &Product,
+    a: *const T,
+    b: *const T,
+    c: *mut T,
+) -> Result<(), Failure> {
     let e = p.e;
     for at in 0..p.batches {
         let [oa, ob, oc] = p.starts(at);
         let (a, c) = (Shared::read(a.wrapping_offset(oa)), Shared(c.wrapping_offset(oc)));
         let mut b = b.wrapping_offset(ob);
         let mut b_row = p.b[0];
-        let mut packed = Vec::new();
+        let mut packed: Room<T> = pool.room(if p.b[1] == 1 { 0 } else { e.k * e.n })?;
         if p.b[1] != 1 {
-            packed.reserve(e.k * e.n);
-            for r in 0..e.k {
-                for j in 0..e.n {
+            for (r, row) in packed.chunks_exact_mut(e.n).enumerate() {
+                for (j, to) in row.iter_mut().enumerate() {
                     // SAFETY: inside the operand (KERNEL-3).
-                    packed.push(unsafe { *b.offset(r as isize * p.b[0] + j as isize * p.b[1]) });
+                    *to = unsafe { *b.offset(r as isize * p.b[0] + j as isize * p.b[1]) };
                 }
             }
             b = packed.as_ptr();
@@ -316,6 +358,9 @@ fn integers<T: Element<Wide = T> + Default>(pool: &Pool, p: &Product, a: *const 
                     let sums = std::slice::from_raw_parts_mut(c.get().offset(i as isize * p.c_row), e.n);
                     sums.fill(T::default());
                     for r in 0..e.k {
+                        if r % STEPS_PER_LOOK == 0 && pool.is_cancelled() {
+                            return;
+                        }
                         let x = *a.get().offset(i as isize * p.a[0] + r as isize * p.a[1]);
                         let row = std::slice::from_raw_parts(b.get().offset(r as isize * b_row), e.n);
                         for (sum, &y) in sums.iter_mut().zip(row) {
@@ -326,6 +371,7 @@ fn integers<T: Element<Wide = T> + Default>(pool: &Pool, p: &Product, a: *const 
             }
         });
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -448,7 +494,7 @@ mod tests {
                 let mut b = Tensor::new(dtype, &stored, &small(sb.iter().product()));
                 b.layout = b.layout.permute(&(1..sb.len() as i64).chain([0]).collect::<Steps>());
                 let mut c = Tensor::new(dtype, sc, &vec![1.0; sc.iter().product()]);
-                matmul(&pool, a.src(), b.src(), c.dst());
+                matmul(&pool, a.src(), b.src(), c.dst()).unwrap();
                 let rank = sc.len();
                 let (va, vb) = (
                     a.spread(&[&sc[..rank - 2], &sa[sa.len() - 2..]].concat()),

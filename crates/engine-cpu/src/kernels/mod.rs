@@ -35,15 +35,17 @@ pub use copy::copy;
 pub use create::{fill, iota};
 pub use cross_entropy::{cross_entropy, cross_entropy_grad};
 pub use index::{gather, put, scatter, take};
-pub use matmul::{Operands, matmul, two_matmuls};
+pub use matmul::{LONGEST_PAIRED_PRODUCT, Operands, matmul, two_matmuls};
 pub use movement::{concat, pad, update_slice};
 pub use random::random;
 pub use scan::scan;
 pub use sort::sort;
 pub use update::update;
 
-use gt_ir::{DType, MAX_RANK, Scalar};
+use gt_ir::{DType, Failure, MAX_RANK, Scalar};
+use parking_lot::Mutex;
 
+use crate::alloc::Plain;
 use crate::layout::Layout;
 
 /// An operand: the base address of its buffer and where its elements lie in it.
@@ -134,6 +136,22 @@ fn split(pool: &crate::pool::Pool, count: usize, grain: usize, f: &(dyn Fn(std::
     }
     let size = count.div_ceil(chunks);
     pool.run(count.div_ceil(size), count / grain * GRAIN_NANOS, &|i| f(i * size..((i + 1) * size).min(count)));
+}
+
+/// [`split`] for work that may find no memory: the first failure, if there was one.
+fn try_split(
+    pool: &crate::pool::Pool,
+    count: usize,
+    grain: usize,
+    f: &(dyn Fn(std::ops::Range<usize>) -> Result<(), Failure> + Sync),
+) -> Result<(), Failure> {
+    let failed = Mutex::new(None);
+    split(pool, count, grain, &|range| {
+        if let Err(failure) = f(range) {
+            failed.lock().get_or_insert(failure);
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// An axis as kernels walk it: its extent and the strides of up to `N` operands.
@@ -286,9 +304,9 @@ macro_rules! by_dtype {
 use by_dtype;
 
 /// An element type as arithmetic kernels see it: halves are widened to `f32` and rounded on the way back.
-trait Element: Copy + Send + Sync + PartialOrd + 'static {
+trait Element: Plain + PartialOrd {
     /// What arithmetic is done in.
-    type Wide: Copy + Send + Sync + 'static;
+    type Wide: Plain;
     fn widen(self) -> Self::Wide;
     fn narrow(wide: Self::Wide) -> Self;
     /// Wraps on integers.

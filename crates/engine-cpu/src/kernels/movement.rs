@@ -1,6 +1,6 @@
 //! New values put together from old ones: concat, pad, update-slice.
 
-use gt_ir::{Failure, FailureKind, Scalar, Shape, Steps};
+use gt_ir::{Counts, Failure, FailureKind, Scalar, Steps};
 
 use super::{Dst, Src, copy, fill};
 use crate::pool::Pool;
@@ -18,7 +18,7 @@ pub fn concat(pool: &Pool, ins: &[Src], out: Dst, axis: usize) {
 }
 
 /// `src` in `out` with `value` around it; `low` says how many elements come before, per axis.
-pub fn pad(pool: &Pool, src: Src, out: Dst, low: &Shape, value: Scalar) {
+pub fn pad(pool: &Pool, src: Src, out: Dst, low: &Counts, value: Scalar) {
     if src.layout.shape != out.layout.shape {
         fill(pool, out, value);
     }
@@ -35,8 +35,9 @@ pub fn update_slice(pool: &Pool, src: Src, out: Dst, starts: &[i64], steps: &Ste
     let shape = src.layout.shape;
     let Some(layout) = out.layout.slice(&shape, starts, steps) else {
         let whole = out.layout.shape;
-        let message =
-            format!("update_slice: {shape} elements from {starts:?} on, {steps} apart, do not fit shape {whole}");
+        let message = format!(
+            "update_slice: {shape} elements starting at {starts:?} with steps {steps} do not fit shape {whole}"
+        );
         return Err(Failure::new(FailureKind::Value, message));
     };
     copy(pool, src, Dst { layout, ..out });
@@ -68,7 +69,7 @@ mod tests {
         let pool = Pool::new(1);
         let a = Tensor::counting(DType::F16, &[2, 2]);
         let mut out = Tensor::counting(DType::F16, &[3, 4]);
-        pad(&pool, a.src(), out.dst(), &Shape::new(&[1, 0]), Scalar::F64(9.0));
+        pad(&pool, a.src(), out.dst(), &Counts::new(&[1, 0]), Scalar::F64(9.0));
         assert_eq!(out.values(), [9., 9., 9., 9., 0., 1., 9., 9., 2., 3., 9., 9.]);
     }
 

@@ -54,7 +54,7 @@ pub fn random(pool: &Pool, out: Dst, kind: RandomKind, scalars: &[Scalar]) -> Re
         RandomKind::Int => {
             let Draw { low, high, .. } = draw;
             if low >= high {
-                let message = format!("random integers from {low} to {high}: there are none");
+                let message = format!("no integers lie between {low} and {high}");
                 return Err(Failure::new(FailureKind::Value, message));
             }
             match out.layout.dtype {
@@ -305,6 +305,6 @@ mod tests {
         let mut out = Tensor::counting(DType::I64, &[2]);
         let scalars = [0, 0, 5, 5].map(Scalar::I64);
         let failure = random(&Pool::new(1), out.dst(), RandomKind::Int, &scalars).unwrap_err();
-        assert_eq!(failure.message, "random integers from 5 to 5: there are none");
+        assert_eq!(failure.message, "no integers lie between 5 and 5");
     }
 }

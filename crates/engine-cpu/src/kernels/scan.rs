@@ -36,8 +36,7 @@ struct Lines {
 
 impl Lines {
     fn new(x: &Src, out: &Dst, axis: usize, reverse: bool) -> Lines {
-        let mut shape = out.layout.shape;
-        let extent = shape.remove(axis);
+        let (shape, extent) = (out.layout.shape.without(axis), out.layout.shape[axis]);
         let (mut sx, mut so) = (x.layout.strides, out.layout.strides);
         let mut steps = [sx.remove(axis) as isize, so.remove(axis) as isize];
         let mut starts = [0; 2];

@@ -3,7 +3,10 @@
 //! SORT-1: elements become unsigned keys in the order of sorting: zeros are equal, NaNs are equal and above every
 //! number, descending is the complement. Equal keys keep the order of their positions, so the result is unique.
 
-use super::{Axes, Dst, Shared, Src, by_dtype, split, walk};
+use gt_ir::Failure;
+
+use super::{Axes, Dst, Shared, Src, by_dtype, try_split, walk};
+use crate::alloc::{Plain, Room};
 use crate::pool::Pool;
 
 /// Elements a thread sorts at least.
@@ -16,20 +19,19 @@ const RADIX_FROM: usize = 1024;
 const DIGIT: u32 = 8;
 
 /// `x` sorted along `axis` into the packed `values`, and the positions (int64) into the packed `indices`.
-pub fn sort(pool: &Pool, x: Src, values: Dst, indices: Dst, axis: usize, descending: bool) {
+pub fn sort(pool: &Pool, x: Src, values: Dst, indices: Dst, axis: usize, descending: bool) -> Result<(), Failure> {
     if values.layout.shape.numel() == 0 {
-        return;
+        return Ok(());
     }
-    let mut shape = x.layout.shape;
-    let extent = shape.remove(axis);
+    let (shape, extent) = (x.layout.shape.without(axis), x.layout.shape[axis]);
     let (mut from, mut to) = (x.layout.strides, values.layout.strides);
     let (x_step, step) = (from.remove(axis) as isize, to.remove(axis) as isize);
     let lines = Axes::new(&shape, [&from, &to]);
     by_dtype!(x.layout.dtype, T => {
         let (x, values, indices) = (Shared::read(x.start::<T>()), Shared(values.start::<T>()), Shared(indices.start::<i64>()));
-        split(pool, shape.numel(), GRAIN.div_ceil(extent), &|part| {
-            let mut strided: Vec<T> = Vec::new();
-            let mut space = SPACE.take();
+        try_split(pool, shape.numel(), GRAIN.div_ceil(extent), &|part| {
+            let mut strided: Room<T> = pool.room(if x_step == 1 { 0 } else { extent })?;
+            let mut space = Space::new::<T>(pool, extent)?;
             walk(lines.list(), part, |_, [from, to]| {
                 // SAFETY: KERNEL-3; the line is inside x, and its places in both results are this chunk's.
                 unsafe {
@@ -37,20 +39,17 @@ pub fn sort(pool: &Pool, x: Src, values: Dst, indices: Dst, axis: usize, descend
                     let line = if x_step == 1 {
                         std::slice::from_raw_parts(from, extent)
                     } else {
-                        strided.clear();
-                        strided.extend((0..extent as isize).map(|i| *from.offset(i * x_step)));
-                        strided.as_slice()
+                        strided.iter_mut().zip(0isize..).for_each(|(to, i)| *to = *from.offset(i * x_step));
+                        &*strided
                     };
                     let to = to as isize;
                     let sorted = Sorted { values: values.get().offset(to), indices: indices.get().offset(to), step };
                     sort_line(line, sorted, &mut space, descending);
                 }
             });
-            if extent <= KEPT {
-                SPACE.set(space);
-            }
-        });
-    });
+            Ok(())
+        })
+    })
 }
 
 /// Where the results of one line go.
@@ -74,7 +73,7 @@ impl<T> Sorted<T> {
 }
 
 /// An element type as SORT-1 sees it.
-trait Key: Copy {
+trait Key: Plain {
     /// Bits of a key.
     const BITS: u32;
     fn key(self) -> u64;
@@ -111,54 +110,70 @@ macro_rules! float_key {
 }
 float_key!(half::f16, u16; half::bf16, u16; f32, u32; f64, u64);
 
-/// Lines up to this length leave their space to the thread's next call: fresh memory costs as much as sorting in it.
-const KEPT: usize = 4 << 20;
-
-thread_local! {
-    static SPACE: std::cell::Cell<Space> = const { std::cell::Cell::new(Space { narrow: [Vec::new(), Vec::new()], wide: [Vec::new(), Vec::new()] }) };
+/// Pairs of key and position, and as many again to move them to.
+enum Space {
+    /// Keys are counted, and need none.
+    None,
+    /// Both in one word.
+    Narrow(Room<u64>),
+    Wide(Room<[u64; 2]>),
 }
 
-/// Pairs of key and position, and as many again to move them to.
-#[derive(Default)]
-struct Space {
-    narrow: [Vec<u64>; 2],
-    wide: [Vec<(u64, u64)>; 2],
+impl Space {
+    /// For lines of `extent` elements.
+    fn new<T: Key>(pool: &Pool, extent: usize) -> Result<Space, Failure> {
+        let pairs = extent.saturating_mul(2);
+        Ok(match () {
+            _ if counts_bytes::<T>(extent) => Space::None,
+            _ if T::BITS <= 32 && extent <= u32::MAX as usize => Space::Narrow(pool.room(pairs)?),
+            _ => Space::Wide(pool.room(pairs)?),
+        })
+    }
+}
+
+/// Whether lines of so many elements are sorted by counting.
+fn counts_bytes<T: Key>(extent: usize) -> bool {
+    T::BITS == 8 && extent > 32
 }
 
 /// Sorts one line; `out` has room for it.
 unsafe fn sort_line<T: Key>(line: &[T], out: Sorted<T>, space: &mut Space, descending: bool) {
     let count = line.len();
     let flip = if descending { u64::MAX >> (64 - T::BITS) } else { 0 };
-    if T::BITS == 8 && count > 32 {
-        // SAFETY: the caller's.
-        unsafe { count_bytes(line, flip, out) };
-        return;
-    }
     let keys = line.iter().map(|x| x.key() ^ flip).zip(0u64..);
     // SAFETY: as many places as the line has elements.
     let put = |i: usize, at: u64| unsafe { out.put(i, line[at as usize], at as usize) };
-    if T::BITS <= 32 && count <= u32::MAX as usize {
-        // The position in the low half makes equal keys differ and keeps their order.
-        let [pairs, space] = &mut space.narrow;
-        pairs.clear();
-        pairs.extend(keys.map(|(key, at)| key << 32 | at));
-        if count < RADIX_FROM {
-            pairs.sort_unstable();
-        } else {
-            radix(pairs, space, T::BITS, |&pair| pair >> 32);
+    match space {
+        // SAFETY: the caller's.
+        Space::None => unsafe { count_bytes(line, flip, out) },
+        Space::Narrow(space) => {
+            let (pairs, space) = space.split_at_mut(count);
+            // The position in the low half makes equal keys differ and keeps their order.
+            pairs.iter_mut().zip(keys).for_each(|(pair, (key, at))| *pair = key << 32 | at);
+            let sorted = sort_pairs(pairs, space, T::BITS, |&pair| pair >> 32);
+            sorted.iter().enumerate().for_each(|(i, pair)| put(i, pair & u32::MAX as u64));
         }
-        pairs.iter().enumerate().for_each(|(i, pair)| put(i, pair & u32::MAX as u64));
-    } else {
-        let [pairs, space] = &mut space.wide;
-        pairs.clear();
-        pairs.extend(keys);
-        if count < RADIX_FROM {
-            pairs.sort_unstable();
-        } else {
-            radix(pairs, space, T::BITS, |&(key, _)| key);
+        Space::Wide(space) => {
+            let (pairs, space) = space.split_at_mut(count);
+            pairs.iter_mut().zip(keys).for_each(|(pair, (key, at))| *pair = [key, at]);
+            let sorted = sort_pairs(pairs, space, T::BITS, |&[key, _]| key);
+            sorted.iter().enumerate().for_each(|(i, &[_, at])| put(i, at));
         }
-        pairs.iter().enumerate().for_each(|(i, &(_, at))| put(i, at));
     }
+}
+
+/// The pairs in order, in one of the two places.
+fn sort_pairs<'a, P: Copy + Ord>(
+    pairs: &'a mut [P],
+    space: &'a mut [P],
+    bits: u32,
+    key: impl Fn(&P) -> u64,
+) -> &'a [P] {
+    if pairs.len() >= RADIX_FROM {
+        return radix(pairs, space, bits, key);
+    }
+    pairs.sort_unstable();
+    pairs
 }
 
 /// Counting sort of keys of one byte.
@@ -184,15 +199,13 @@ unsafe fn count_bytes<T: Key>(line: &[T], flip: u64, out: Sorted<T>) {
 }
 
 /// Stable sort by the low `bits` of the keys, lowest digit first; digits that all keys share are skipped.
-fn radix<P: Copy + Default>(pairs: &mut Vec<P>, space: &mut Vec<P>, bits: u32, key: impl Fn(&P) -> u64) {
+fn radix<'a, P: Copy>(mut pairs: &'a mut [P], mut space: &'a mut [P], bits: u32, key: impl Fn(&P) -> u64) -> &'a [P] {
     const VALUES: usize = 1 << DIGIT;
     let digits = bits.div_ceil(DIGIT) as usize;
     let digit = |pair: &P, d: usize| (key(pair) >> (d as u32 * DIGIT)) as usize % VALUES;
-    let mut counts = vec![[0usize; VALUES]; digits];
-    space.clear();
-    space.resize(pairs.len(), P::default());
+    let mut counts = [[0usize; VALUES]; (u64::BITS / DIGIT) as usize];
     for pair in pairs.iter() {
-        for (d, counts) in counts.iter_mut().enumerate() {
+        for (d, counts) in counts.iter_mut().enumerate().take(digits) {
             counts[digit(pair, d)] += 1;
         }
     }
@@ -212,8 +225,9 @@ fn radix<P: Copy + Default>(pairs: &mut Vec<P>, space: &mut Vec<P>, bits: u32, k
             space[*place] = *pair;
             *place += 1;
         }
-        std::mem::swap(pairs, space);
+        std::mem::swap(&mut pairs, &mut space);
     }
+    pairs
 }
 
 #[cfg(test)]
@@ -228,7 +242,7 @@ mod tests {
     fn check(x: &Tensor, axis: usize, descending: bool) {
         let shape: Vec<usize> = x.layout.shape.to_vec();
         let (mut sorted, mut order) = (Tensor::counting(x.layout.dtype, &shape), Tensor::counting(DType::I64, &shape));
-        sort(&Pool::new(2), x.src(), sorted.dst(), order.dst(), axis, descending);
+        sort(&Pool::new(2), x.src(), sorted.dst(), order.dst(), axis, descending).unwrap();
         let (v, sorted, order) = (x.values(), sorted.values(), order.values());
         let step: usize = shape[axis + 1..].iter().product();
         let rank = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));

@@ -8,18 +8,20 @@ pub mod program;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gt_engine::conformance::{Built, Outcome, run_plan, upload};
-use gt_engine::{Buffer, Value, evaluate};
+use gt_engine::{Buffer, Engine, Value};
+use gt_engine_check::conformance::{Built, Outcome, run_plan, upload};
+use gt_engine_check::evaluate;
 use gt_engine_cpu::{Config, CpuBuffer, CpuEngine};
 use gt_ir::ops::{Permute, Reshape, Slice, Update, UpdateSlice, Write};
 use gt_ir::{
-    AxisSet, Failure, HostTensor, Instr, Op, Scalar, Scalars, ScopeId, SiteId, Steps, TensorId, TensorType, Window,
+    AxisSet, Failure, HostTensor, Instr, Op, Scalar, Scalars, ScopeId, Shape, SiteId, Steps, TensorId, TensorType,
+    Window,
 };
 use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, build, text, verify};
 
-pub const FUSED: PlanOptions = PlanOptions { fusion: true, compiled: false };
-pub const COMPILED: PlanOptions = PlanOptions { fusion: true, compiled: true };
-pub const SEPARATE: PlanOptions = PlanOptions { fusion: false, compiled: false };
+pub const FUSED: PlanOptions = PlanOptions::DEFAULT;
+pub const COMPILED: PlanOptions = PlanOptions { compiled: true, ..PlanOptions::DEFAULT };
+pub const SEPARATE: PlanOptions = PlanOptions { fusion: false, ..PlanOptions::DEFAULT };
 
 pub fn engine(threads: usize) -> CpuEngine {
     CpuEngine::new(Config { threads, memory_limit_bytes: 1 << 30 })
@@ -126,6 +128,16 @@ impl Planned {
         Ran { values, skipped: outcome.skipped }
     }
 
+    /// The values that any engine makes of packed inputs.
+    pub fn values_on<E: Engine>(&self, engine: &mut E, inputs: &[HostTensor]) -> BTreeMap<TensorId, HostTensor> {
+        let position = |id: &TensorId| self.inputs.iter().position(|i| i == id).expect("an input");
+        let buffers = upload(engine, inputs);
+        let bound = self.ids[..self.plan().inputs].iter().map(|id| Ok(buffers[position(id)].clone()));
+        let outcome: Outcome<E::Buffer> = run_plan(engine, &self.built, bound.collect());
+        let read = |slot: &gt_plan::Slot| (self.ids[*slot as usize], outcome.read(*slot));
+        self.plan().live_outs.iter().map(read).collect()
+    }
+
     /// Runs on packed values that nobody else holds.
     pub fn run_on(&self, engine: &mut CpuEngine, inputs: &[HostTensor]) -> Ran {
         let buffers = upload(engine, inputs).into_iter().map(Ok).collect();
@@ -135,7 +147,11 @@ impl Planned {
 
 /// The first difference between two values of the same bits, any NaN for any other.
 pub fn difference(have: &HostTensor, want: &HostTensor) -> Option<String> {
-    gt_engine::conformance::compare::difference(have, want, &gt_engine::conformance::compare::Allowance::Exact)
+    gt_engine_check::conformance::compare::difference(
+        have,
+        want,
+        &gt_engine_check::conformance::compare::Allowance::Exact,
+    )
 }
 
 /// How a value comes to lie in memory.
@@ -179,7 +195,9 @@ pub fn place(engine: &mut CpuEngine, tensor: &HostTensor, placed: Placed) -> Cpu
         }
         Placed::Spaced | Placed::Cut | Placed::Flipped => {
             let steps = Steps::splat(rank, if placed == Placed::Spaced { 2 } else { 1 });
-            let large = ty.with_shape(shape.map(|d| d * if placed == Placed::Spaced { 2 } else { 1 } + 1));
+            let apart = if placed == Placed::Spaced { 2 } else { 1 };
+            let large = Shape::try_collect(shape.iter().map(|d| d * apart + 1)).expect("a small shape");
+            let large = ty.with_shape(large);
             // Foreign elements everywhere else.
             let foreign = HostTensor { ty: large, bytes: vec![1; large.bytes()] };
             let starts = ints(vec![1; rank]);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gt_engine::{Buffer, Engine, Value};
+use gt_engine_check::{Reference, evaluate};
 use gt_engine_cpu::{CpuBuffer, CpuEngine};
 use gt_ir::{Failure, FailureKind, HostTensor, Op, TensorId};
 use gt_plan::text;
@@ -19,6 +20,32 @@ pub struct Program {
 }
 
 pub type Values = BTreeMap<TensorId, HostTensor>;
+
+/// What the instructions of a program mean, one by one.
+pub fn evaluated(program: &Program) -> Values {
+    let recorded = &program.recorded;
+    let mut values: Values =
+        recorded.inputs.iter().copied().zip(program.inputs.iter().map(|(tensor, _)| tensor.clone())).collect();
+    for instr in &recorded.window.instrs {
+        let ins: Vec<&HostTensor> = instr.ins.iter().map(|id| &values[id]).collect();
+        let outs = evaluate(&instr.op, &ins, &instr.scalars, None).expect("nothing here fails");
+        values.extend(instr.outs.iter().copied().zip(outs));
+    }
+    values
+}
+
+/// Holds the reference engine, which interprets tile programs, to what the instructions mean one by one.
+pub fn check_interpreted(program: &Program, seed: u64) {
+    let want = evaluated(program);
+    let inputs: Vec<HostTensor> = program.inputs.iter().map(|(tensor, _)| tensor.clone()).collect();
+    for options in [FUSED, COMPILED, SEPARATE] {
+        let planned = program.recorded.plan(options);
+        for (id, have) in planned.values_on(&mut Reference::new(), &inputs) {
+            let plan = || text::print(planned.plan());
+            assert_eq!(difference(&have, &want[&id]), None, "{id} of program {seed}\n{}", plan());
+        }
+    }
+}
 
 /// Runs a program, with one input poisoned if told so.
 fn run(

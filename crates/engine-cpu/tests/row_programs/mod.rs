@@ -1,8 +1,8 @@
 //! Random windows of elementwise instructions over a space and over its rows, and reductions between the two; their inputs
 //! lie anyhow.
 
-use gt_engine::conformance::{SplitMix, make_values, special_values};
-use gt_engine::numbers;
+use gt_engine_check::conformance::{SplitMix, make_values, special_values};
+use gt_engine_check::numbers;
 use gt_ir::ops::*;
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{AxisSet, DType, Domain, HostTensor, Scalar, Shape, Steps, TensorId, TensorType};
@@ -73,8 +73,7 @@ impl Generator {
             }
         };
         let axes = AxisSet::of(&(space.rank() - folded..space.rank()).collect::<Vec<_>>());
-        let mut rows = space;
-        axes.iter().for_each(|a| rows[a] = 1);
+        let rows = axes.flatten_in(&space);
         let program = Program { recorded: Recorded::default(), inputs: Vec::new(), writes: Vec::new() };
         Generator {
             random,
@@ -120,7 +119,7 @@ impl Generator {
         self.by_row.push(row);
         let line = self.input(dtype, Shape::new(&space[rank - self.axes.len()..]));
         let number = self.input(dtype, Shape::default());
-        let first = self.input(dtype, Shape::splat(rank, 1));
+        let first = self.input(dtype, Shape::ones(rank));
         self.to_full.extend([row, line, number, first]);
         self.to_rows.extend([number, first]);
         let recorded = &mut self.program.recorded;
@@ -129,12 +128,12 @@ impl Generator {
         let repeated = recorded.one(Broadcast { shape: rows }, &[first], &[]);
         self.full.push(spread);
         self.by_row.push(repeated);
-        let stored: Shape = space.iter().rev().copied().collect();
+        let stored = Shape::try_collect(space.iter().rev().copied()).expect("the same elements");
         let turned = self.input(dtype, stored);
         let reversed: Steps = (0..rank as i64).rev().collect();
         let turned = self.program.recorded.one(Permute { perm: reversed }, &[turned], &[]);
         self.full.push(turned);
-        let longer = rows.map(|d| d + 1);
+        let longer = Shape::try_collect(rows.iter().map(|d| d + 1)).expect("a small shape");
         let larger = self.input(dtype, longer);
         let cut = Slice { sizes: rows, steps: Steps::splat(rank, 1), drop: AxisSet::default() };
         let starts = vec![Scalar::I64(1); rank];

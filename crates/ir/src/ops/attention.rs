@@ -43,7 +43,7 @@ fn infer(name: &str, ins: &[TensorType], masked: bool) -> Result<Types, OpError>
         && (if k.shape[1] == 0 { q.shape[1] == 0 } else { q.shape[1].is_multiple_of(k.shape[1]) });
     if !agree {
         return Err(OpError::shape(format!(
-            "{name}: queries of shape {}, keys of shape {} and values of shape {} do not belong together",
+            "{name}: query, key and value have incompatible shapes {}, {} and {}",
             q.shape, k.shape, v.shape
         )));
     }
@@ -55,18 +55,14 @@ fn infer(name: &str, ins: &[TensorType], masked: bool) -> Result<Types, OpError>
             v.dtype.long_name()
         )));
     }
-    let rows = Shape::new(&q.shape[..3]);
-    if masked {
-        let scores = Shape::new(&[q.shape[0], q.shape[1], q.shape[2], k.shape[2]]);
-        if ins[3].dtype != q.dtype || broadcast(&ins[3].shape, &scores) != Some(scores) {
-            return Err(OpError::shape(format!("{name}: a mask {} does not fit scores of shape {scores}", ins[3])));
-        }
+    let (rows, scores) = (q.shape.leading(3), q.shape.with_extent(3, k.shape[2])?);
+    if masked && (ins[3].dtype != q.dtype || broadcast(&ins[3].shape, &scores) != Some(scores)) {
+        return Err(OpError::shape(format!(
+            "{name}: a mask of type {} does not fit attention scores of shape {scores}",
+            ins[3]
+        )));
     }
-    let out = Shape::new(&[q.shape[0], q.shape[1], q.shape[2], v.shape[3]]);
-    let scores = Shape::new(&[q.shape[0], q.shape[1], q.shape[2], k.shape[2]]);
-    if out.checked_numel().is_none() || scores.checked_numel().is_none() {
-        return Err(OpError::shape(format!("{name}: scores of shape {scores} are too large")));
-    }
+    let out = q.shape.with_extent(3, v.shape[3])?;
     Ok(smallvec![q.with_shape(out), TensorType { dtype: wide(q.dtype), shape: rows }])
 }
 
@@ -84,9 +80,9 @@ fn per_query_head(e: &mut dyn Emit, x: Val, heads: usize) -> Result<Val, OpError
     if g == heads {
         return Ok(x);
     }
-    let apart = e.reshape(x, Shape::new(&[b, g, 1, s, d]))?;
-    let spread = e.broadcast(apart, Shape::new(&[b, g, heads / g, s, d]))?;
-    e.reshape(spread, Shape::new(&[b, heads, s, d]))
+    let apart = e.reshape(x, Shape::try_new(&[b, g, 1, s, d])?)?;
+    let spread = e.broadcast(apart, Shape::try_new(&[b, g, heads / g, s, d])?)?;
+    e.reshape(spread, Shape::try_new(&[b, heads, s, d])?)
 }
 
 /// Undoes [`per_query_head`] for gradients.
@@ -95,7 +91,7 @@ fn per_key_head(e: &mut dyn Emit, x: Val, groups: usize) -> Result<Val, OpError>
     if h == groups {
         return Ok(x);
     }
-    let apart = e.reshape(x, Shape::new(&[b, groups, h / groups, s, d]))?;
+    let apart = e.reshape(x, Shape::try_new(&[b, groups, h / groups, s, d])?)?;
     e.sum(apart, AxisSet::of(&[2]), false)
 }
 
@@ -112,10 +108,10 @@ fn scores(e: &mut dyn Emit, q: Val, k: Val, mask: Option<Val>, scale: Scalar, ca
     }
     if causal {
         let [.., t, s] = e.ty(scores).shape[..] else { unreachable!("scores have four axes") };
-        let count = |n: usize| Iota { dtype: DType::I64, shape: Shape::new(&[n]) };
-        let rows = e.one(count(t).into(), &[], &[0.into(), 1.into()])?;
-        let rows = e.reshape(rows, Shape::new(&[t, 1]))?;
-        let columns = e.one(count(s).into(), &[], &[0.into(), 1.into()])?;
+        let count = |n: usize| Shape::try_new(&[n]).map(|shape| Iota { dtype: DType::I64, shape });
+        let rows = e.one(count(t)?.into(), &[], &[0.into(), 1.into()])?;
+        let rows = e.reshape(rows, Shape::try_new(&[t, 1])?)?;
+        let columns = e.one(count(s)?.into(), &[], &[0.into(), 1.into()])?;
         let hidden = e.compare(CompareKind::Gt, columns, rows)?;
         let dtype = e.ty(scores).dtype;
         scores = e.select(hidden, f64::NEG_INFINITY, scores, dtype)?;
@@ -126,7 +122,7 @@ fn scores(e: &mut dyn Emit, q: Val, k: Val, mask: Option<Val>, scale: Scalar, ca
 /// `exp(scores - log)` with zeros in rows that see nothing.
 fn weights(e: &mut dyn Emit, scores: Val, log: Val) -> Result<Val, OpError> {
     let shape = e.ty(scores).shape;
-    let column = e.reshape(log, Shape::new(&[shape[0], shape[1], shape[2], 1]))?;
+    let column = e.reshape(log, Shape::try_new(&[shape[0], shape[1], shape[2], 1])?)?;
     let blind = e.compare(CompareKind::Eq, column, f64::NEG_INFINITY)?;
     let dtype = e.ty(column).dtype;
     let column = e.select(blind, 0.0, column, dtype)?;
@@ -165,7 +161,7 @@ impl Parts {
         let (heads, groups) = (e.ty(self.q).shape[1], e.ty(self.k).shape[1]);
         let rows = |e: &mut dyn Emit, x: Val| {
             let s = e.ty(x).shape;
-            e.reshape(x, Shape::new(&[s[0], s[1], s[2], 1]))
+            e.reshape(x, Shape::try_new(&[s[0], s[1], s[2], 1])?)
         };
         let scores = scores(e, self.q, self.k, self.mask, scale, causal)?;
         let weights = weights(e, scores, log)?;
@@ -303,7 +299,7 @@ impl Composite for Attention {
         let parts = Parts::new(e, ins, self.masked)?;
         let scores = scores(e, parts.q, parts.k, parts.mask, scalars[0], self.causal)?;
         let shape = e.ty(scores).shape;
-        let (rows, last) = (Shape::new(&shape[..3]), AxisSet::of(&[3]));
+        let (rows, last) = (shape.leading(3), AxisSet::of(&[3]));
         let (heads, computed) = (shape[1], e.ty(scores).dtype);
         let log = if shape.numel() == 0 {
             e.fill(TensorType { dtype: computed, shape: rows }, f64::NEG_INFINITY)?

@@ -68,13 +68,13 @@ impl Complaint {
             Complaint::NotPositiveDefinite => {
                 "The factorization could not be completed because the input is not positive-definite."
             }
-            Complaint::Range => "range of the histogram is not finite",
+            Complaint::Range => "the range of the histogram is not finite",
             Complaint::Position | Complaint::Index => "an index is out of bounds",
             Complaint::Rows => {
-                "shape mismatch: value tensor cannot be broadcast to indexing result: the mask has another number of true \
-                 elements than the value has rows"
+                "shape mismatch: value tensor cannot be broadcast to indexing result: the number of true \
+                 elements in the mask differs from the number of rows in the value"
             }
-            Complaint::Length => "a length is larger than the sequence",
+            Complaint::Length => "a length exceeds the length of the sequence",
         }
     }
 
@@ -104,7 +104,8 @@ impl Complaint {
 
     /// What poisons the output of a check that failed.
     pub fn failure(self) -> Failure {
-        Failure::new(self.kind(), self.message())
+        // The condition, which gradients are checked with too.
+        Failure::in_input(self.kind(), 1, self.message())
     }
 }
 
@@ -126,7 +127,7 @@ impl Primitive for Check {
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("check", ins, 2)?;
         if ins[1] != TensorType::new(DType::Bool, &[]) {
-            return Err(OpError::malformed(format!("check takes one bool as its condition, got {}", ins[1])));
+            return Err(OpError::malformed(format!("check takes one bool as its condition, but got {}", ins[1])));
         }
         one(ins[0])
     }

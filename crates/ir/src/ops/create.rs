@@ -103,7 +103,7 @@ creation!(
     "iota",
     |op| match op.shape.rank() {
         1 => Ok(()),
-        n => Err(OpError::shape(format!("iota has one dimension, got {n}"))),
+        n => Err(OpError::shape(format!("iota needs one dimension, got {n}"))),
     },
     |_| 2,
     |dtype| {
@@ -121,7 +121,8 @@ creation!(
     |op| match op.kind {
         RandomKind::Int if op.dtype.is_int() => Ok(()),
         RandomKind::Uniform | RandomKind::Normal if op.dtype.is_float() => Ok(()),
-        kind => Err(OpError::dtype(format!("{} random numbers cannot be {}", kind.name(), op.dtype.long_name()))),
+        kind =>
+            Err(OpError::dtype(format!("{} random numbers cannot have dtype {}", kind.name(), op.dtype.long_name()))),
     },
     |op| if op.kind == RandomKind::Int { 4 } else { 2 },
     |dtype| {

@@ -37,12 +37,12 @@ fn check(name: &str, ins: &[TensorType]) -> Result<(TensorType, TensorType), OpE
     }
     if logits.shape.rank() != 2 || classes.shape.rank() != 1 || logits.shape[0] != classes.shape[0] {
         return Err(OpError::shape(format!(
-            "{name}: logits of shape {} and class indices of shape {} do not belong together",
+            "{name}: logits of shape {} do not match class indices of shape {}",
             logits.shape, classes.shape
         )));
     }
     if logits.shape[1] == 0 && logits.shape[0] != 0 {
-        return Err(OpError::shape(format!("{name}: logits of shape {} have no classes", logits.shape)));
+        return Err(OpError::shape(format!("{name}: logits of shape {} have no class dimension", logits.shape)));
     }
     let row = logits.with_shape(classes.shape);
     Ok((row, row.with_dtype(wide(row.dtype))))
@@ -51,7 +51,7 @@ fn check(name: &str, ins: &[TensorType]) -> Result<(TensorType, TensorType), OpE
 /// `[n]` as `[n, 1]`.
 fn column(e: &mut dyn Emit, x: Val) -> Result<Val, OpError> {
     let n = e.ty(x).shape[0];
-    e.reshape(x, Shape::new(&[n, 1]))
+    e.reshape(x, Shape::try_new(&[n, 1])?)
 }
 
 /// Which rows count nothing, and the class indices with those rows made harmless.
@@ -130,7 +130,7 @@ impl Composite for CrossEntropy {
         let logits = e.ty(ins[0]);
         let x = e.cast(ins[0], wide(logits.dtype))?;
         let axes = AxisSet::of(&[1]);
-        let rows = Shape::new(&[logits.shape[0]]);
+        let rows = logits.shape.leading(1);
         let (ignored, harmless) = classes(e, ins[1], scalars[0])?;
         if logits.shape[0] == 0 {
             let log = e.sum(x, axes, false)?;
@@ -213,7 +213,7 @@ impl Composite for CrossEntropyGrad {
         let dtype = e.ty(share).dtype;
         let (ignored, harmless) = classes(e, ins[1], scalars[0])?;
         let at = column(e, harmless)?;
-        let numbers = Iota { dtype: DType::I64, shape: Shape::new(&[logits.shape[1]]) };
+        let numbers = Iota { dtype: DType::I64, shape: Shape::try_new(&[logits.shape[1]])? };
         let every = e.one(numbers.into(), &[], &[0.into(), 1.into()])?;
         let own = e.compare(CompareKind::Eq, every, at)?;
         let own = e.cast(own, dtype)?;

@@ -3,6 +3,7 @@
 use super::one;
 use crate::attr::{choice, op_struct};
 use crate::rows::{BinaryKind, CompareKind, UnaryKind};
+use crate::shape::broadcast_extents;
 use crate::*;
 
 op_struct! {
@@ -133,7 +134,7 @@ fn operands(name: &str, scalar: Side, ins: &[TensorType]) -> Result<TensorType, 
     let (a, b) = (ins[0], ins[1]);
     if a.dtype != b.dtype {
         return Err(OpError::dtype(format!(
-            "{name} takes operands of one dtype, got {} and {}",
+            "{name} needs operands of the same dtype, got {} and {}",
             a.dtype.long_name(),
             b.dtype.long_name()
         )));
@@ -142,11 +143,11 @@ fn operands(name: &str, scalar: Side, ins: &[TensorType]) -> Result<TensorType, 
 }
 
 fn broadcast_or(name: &str, a: &Shape, b: &Shape) -> Result<Shape, OpError> {
-    if let Some(shape) = broadcast(a, b) {
-        return match shape.checked_numel() {
-            Some(_) => Ok(shape),
-            None => Err(OpError::shape(format!("{name}: shape {shape} is too large"))),
-        };
+    if a == b {
+        return Ok(*a);
+    }
+    if let Some(extents) = broadcast_extents(a, b) {
+        return Shape::try_from(extents);
     }
     // PyTorch names the first axis from the right that does not fit.
     let rank = a.rank().max(b.rank());
@@ -318,7 +319,7 @@ impl Primitive for Select {
         for ty in &ins[1..] {
             if ty.dtype != self.dtype {
                 return Err(OpError::dtype(format!(
-                    "select makes {}, but an operand is {}",
+                    "select returns {}, but an operand is {}",
                     self.dtype.long_name(),
                     ty.dtype.long_name()
                 )));

@@ -18,6 +18,14 @@ choice! {
 }
 
 impl PutMode {
+    /// Refuses sums of bools, which are not bools.
+    fn check(self, name: &str, written: &TensorType) -> Result<(), OpError> {
+        if self == PutMode::Add && written.dtype == DType::Bool {
+            return Err(OpError::dtype(format!("{name}: adding bools is not supported")));
+        }
+        Ok(())
+    }
+
     /// What the gradients of a write need: where it wrote, for that of the value and, where elements were replaced, for
     /// that of what was written to.
     fn saves(self, needs: u64) -> Saves {
@@ -88,12 +96,7 @@ fn check_index(name: &str, ty: &TensorType) -> Result<(), OpError> {
 /// The extents of `take`.
 fn taken(name: &str, x: &Shape, index: &Shape, axis: u8) -> Result<Shape, OpError> {
     let axis = check_axis(name, axis, x.rank())?;
-    let dims: Vec<usize> = x[..axis].iter().chain(index.iter()).chain(&x[axis + 1..]).copied().collect();
-    let shape = Shape::try_new(&dims)?;
-    match shape.checked_numel() {
-        Some(_) => Ok(shape),
-        None => Err(OpError::shape(format!("{name}: shape {shape} is too large"))),
-    }
+    Shape::try_collect(x[..axis].iter().chain(index.iter()).chain(&x[axis + 1..]).copied())
 }
 
 impl Primitive for Take {
@@ -165,10 +168,11 @@ impl Primitive for Put {
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("put", ins, 3)?;
         check_index("put", &ins[1])?;
+        self.mode.check("put", &ins[0])?;
         let wanted = taken("put", &ins[0].shape, &ins[1].shape, self.axis)?;
         if ins[2].shape != wanted || ins[2].dtype != ins[0].dtype {
             return Err(OpError::shape(format!(
-                "put: the written value is {}, expected {}",
+                "put: the written value has type {}, expected {}",
                 ins[2],
                 ins[0].with_shape(wanted)
             )));
@@ -290,14 +294,13 @@ impl Primitive for Scatter {
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("scatter", ins, 3)?;
         check_index("scatter", &ins[1])?;
+        self.mode.check("scatter", &ins[0])?;
         let (x, index, src) = (&ins[0].shape, &ins[1].shape, &ins[2].shape);
         let axis = check_axis("scatter", self.axis, x.rank())?;
         check_fits("scatter", x, index, axis)?;
         let covered = src.rank() == index.rank() && index.iter().zip(src.iter()).all(|(i, s)| i <= s);
         if !covered && index.numel() > 0 {
-            return Err(OpError::shape(format!(
-                "scatter: index of shape {index} reaches past a source of shape {src}"
-            )));
+            return Err(OpError::shape(format!("scatter: index of shape {index} exceeds the source of shape {src}")));
         }
         if ins[2].dtype != ins[0].dtype {
             return Err(OpError::dtype(format!(
@@ -330,8 +333,8 @@ impl Primitive for Scatter {
                 e.one(Gather { axis: self.axis }.into(), &[g, index], &[])?
             } else {
                 let read = e.one(Gather { axis: self.axis }.into(), &[g, index], &[])?;
-                let high: Shape = want.iter().zip(have.iter()).map(|(w, h)| w - h).collect();
-                e.one(ops::Pad { low: Shape::splat(have.rank(), 0), high }.into(), &[read], &[Scalar::F64(0.0)])?
+                let high: Counts = want.iter().zip(have.iter()).map(|(w, h)| w - h).collect();
+                e.one(ops::Pad { low: Counts::splat(have.rank(), 0), high }.into(), &[read], &[Scalar::F64(0.0)])?
             });
         }
         Ok(grads)

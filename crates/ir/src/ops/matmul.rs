@@ -2,6 +2,7 @@
 
 use super::one;
 use crate::attr::op_struct;
+use crate::shape::broadcast_extents;
 use crate::*;
 
 op_struct! {
@@ -21,11 +22,8 @@ impl Matmul {
 
 /// The extents with the last two swapped, if they are to be.
 fn turned(shape: &Shape, turn: bool) -> Shape {
-    let (mut out, rank) = (*shape, shape.rank());
-    if turn && rank >= 2 {
-        out.swap(rank - 1, rank - 2);
-    }
-    out
+    let rank = shape.rank();
+    if turn && rank >= 2 { shape.swapped(rank - 1, rank - 2) } else { *shape }
 }
 
 impl Primitive for Matmul {
@@ -51,16 +49,12 @@ impl Primitive for Matmul {
                 dims(&b.shape)
             )));
         }
-        let (la, lb) = (Shape::new(&a.shape[..ra - 2]), Shape::new(&b.shape[..rb - 2]));
-        let mut shape = broadcast(&la, &lb).ok_or_else(|| {
+        let mut extents = broadcast_extents(&a.shape.leading(ra - 2), &b.shape.leading(rb - 2)).ok_or_else(|| {
             OpError::shape(format!("matmul: batch dimensions of shapes {} and {} do not broadcast", a.shape, b.shape))
         })?;
-        shape.push(a.shape[ra - 2]);
-        shape.push(b.shape[rb - 1]);
-        if shape.checked_numel().is_none() {
-            return Err(OpError::shape(format!("matmul: shape {shape} is too large")));
-        }
-        one(a.with_shape(shape))
+        extents.push(a.shape[ra - 2]);
+        extents.push(b.shape[rb - 1]);
+        one(a.with_shape(Shape::try_from(extents)?))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         0
@@ -89,10 +83,10 @@ impl Primitive for Matmul {
             let mut g = g;
             // A weight without batch axes: one product over all rows instead of a batch of them and a sum.
             if sb.rank() == 2 && sa.rank() > 2 && !self.turn_a {
-                let rows = Shape::new(&sa[..sa.rank() - 1]).numel();
+                let rows = sa.leading(sa.rank() - 1).numel();
                 let columns = turned(&sb, self.turn_b)[1];
-                a = e.reshape(a, Shape::new(&[rows, sa[sa.rank() - 1]]))?;
-                g = e.reshape(g, Shape::new(&[rows, columns]))?;
+                a = e.reshape(a, Shape::try_new(&[rows, sa[sa.rank() - 1]])?)?;
+                g = e.reshape(g, Shape::try_new(&[rows, columns])?)?;
             }
             let full = match self.turn_b {
                 false => product(e, a, !self.turn_a, g, false)?,

@@ -19,9 +19,9 @@ op_struct! {
     /// The input with the scalar around it.
     pub struct Pad {
         /// Elements added before, per axis.
-        low: Shape,
+        low: Counts,
         /// Elements added after, per axis.
-        high: Shape,
+        high: Counts,
     }
 }
 
@@ -55,7 +55,7 @@ impl Primitive for UpdateSlice {
         }
         if ins[1].shape.rank() + self.drop.len() != ins[0].shape.rank() {
             return Err(OpError::shape(format!(
-                "update_slice: a part of shape {} does not fit shape {}",
+                "update_slice: a slice of shape {} does not fit shape {}",
                 ins[1].shape, ins[0].shape
             )));
         }
@@ -108,15 +108,9 @@ impl Primitive for Pad {
         if self.low.rank() != shape.rank() || self.high.rank() != shape.rank() {
             return Err(OpError::shape(format!("pad: {} and {} do not fit shape {shape}", self.low, self.high)));
         }
-        let mut out = Shape::default();
-        for axis in 0..shape.rank() {
-            let grown = shape[axis].checked_add(self.low[axis]).and_then(|d| d.checked_add(self.high[axis]));
-            out.push(grown.ok_or_else(|| OpError::shape("pad: the result is too large"))?);
-        }
-        if out.checked_numel().is_none() {
-            return Err(OpError::shape(format!("pad: shape {out} is too large")));
-        }
-        one(ins[0].with_shape(out))
+        // What saturates is too large for a shape.
+        let grown = |axis: usize| shape[axis].saturating_add(self.low[axis]).saturating_add(self.high[axis]);
+        one(ins[0].with_shape(Shape::try_collect((0..shape.rank()).map(grown))?))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         1
@@ -144,7 +138,7 @@ impl Primitive for Pad {
         cases
             .iter()
             .map(|(s, l, h)| {
-                let op = Pad { low: Shape::new(l), high: Shape::new(h) };
+                let op = Pad { low: Counts::new(l), high: Counts::new(h) };
                 Sample::new(op, &[input(dtype, s, Domain::Any)]).with(&[Scalar::I64(1)])
             })
             .collect()
@@ -160,26 +154,26 @@ impl Primitive for Concat {
             return Err(OpError::argument("cat: expected a non-empty list of tensors"));
         };
         let axis = check_axis("cat", self.axis, first.shape.rank())?;
-        let mut out = *first;
+        let mut extent = first.shape[axis];
         for ty in &ins[1..] {
-            let fits = ty.shape.rank() == out.shape.rank()
-                && (0..out.shape.rank()).all(|a| a == axis || ty.shape[a] == out.shape[a]);
+            let fits = ty.shape.rank() == first.shape.rank()
+                && (0..first.shape.rank()).all(|a| a == axis || ty.shape[a] == first.shape[a]);
             if !fits {
                 return Err(OpError::shape(format!(
                     "Sizes of tensors must match except in dimension {axis}: {} does not fit {}",
                     ty.shape, first.shape
                 )));
             }
-            if ty.dtype != out.dtype {
-                return Err(OpError::dtype(format!("cat: {} beside {}", ty.dtype.long_name(), out.dtype.long_name())));
+            if ty.dtype != first.dtype {
+                return Err(OpError::dtype(format!(
+                    "cat: cannot concatenate {} with {}",
+                    ty.dtype.long_name(),
+                    first.dtype.long_name()
+                )));
             }
-            out.shape[axis] =
-                out.shape[axis].checked_add(ty.shape[axis]).ok_or_else(|| OpError::shape("cat: too large"))?;
+            extent = extent.saturating_add(ty.shape[axis]);
         }
-        if out.shape.checked_numel().is_none() {
-            return Err(OpError::shape(format!("cat: shape {} is too large", out.shape)));
-        }
-        one(out)
+        one(first.with_shape(first.shape.with_extent(axis, extent)?))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         0

@@ -6,7 +6,7 @@
 
 use super::one;
 use crate::attr::{choice, op_struct};
-use crate::rows::CompareKind;
+use crate::rows::{BinaryKind, CompareKind, UnaryKind};
 use crate::*;
 
 choice! {
@@ -76,15 +76,7 @@ impl ReduceKind {
 
 /// The extents after `axes` are reduced.
 fn reduced(shape: &Shape, axes: AxisSet, keepdim: bool) -> Shape {
-    let mut out = Shape::default();
-    for (axis, &d) in shape.iter().enumerate() {
-        match (axes.contains(axis), keepdim) {
-            (false, _) => out.push(d),
-            (true, true) => out.push(1),
-            (true, false) => {}
-        }
-    }
-    out
+    if keepdim { axes.flatten_in(shape) } else { axes.remove_from(shape) }
 }
 
 impl Primitive for Reduce {
@@ -113,12 +105,7 @@ impl Primitive for Reduce {
                 ty.shape
             )));
         }
-        let shape = reduced(&ty.shape, self.axes, self.keepdim);
-        // An empty tensor may become one that is not.
-        if shape.checked_numel().is_none() {
-            return Err(OpError::shape(format!("{}: shape {shape} is too large", self.name())));
-        }
-        one(ty.with_shape(shape))
+        one(ty.with_shape(reduced(&ty.shape, self.axes, self.keepdim)))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         0
@@ -134,7 +121,7 @@ impl Primitive for Reduce {
         let Some(g) = cx.grads[0] else { return Ok(smallvec::smallvec![None]) };
         let shape = cx.ins[0].shape;
         if shape.numel() == 0 {
-            // Of no elements; a detour over other shapes might not exist.
+            // Of no elements.
             return Ok(smallvec::smallvec![Some(e.fill(cx.ins[0], 0.0)?)]);
         }
         let kept = reduced(&shape, self.axes, true);
@@ -145,14 +132,19 @@ impl Primitive for Reduce {
             ReduceKind::Prod => {
                 let x = cx.input(0)?;
                 let others = product_of_others(e, x, self.axes)?;
+                // The slope of a NaN is one, too, as in PyTorch, which divides the product by it.
+                let nan = e.unary(UnaryKind::IsNan, x)?;
+                let others = e.select(nan, x, others, dtype)?;
                 e.mul(g, others)?
             }
             ReduceKind::Max | ReduceKind::Min => {
-                // Shared evenly among equal elements, as amax does.
+                // Shared evenly among equal elements. Where there is a NaN it is the extreme, and equals nothing.
                 let y = cx.output(0)?;
                 let y = e.reshape(y, kept)?;
                 let x = cx.input(0)?;
-                let hit = e.compare(CompareKind::Eq, x, y)?;
+                let equal = e.compare(CompareKind::Eq, x, y)?;
+                let nan = e.unary(UnaryKind::IsNan, x)?;
+                let hit = e.binary(BinaryKind::Or, equal, nan)?;
                 let ones = e.cast(hit, dtype)?;
                 let count = e.sum(ones, self.axes, true)?;
                 let part = e.div(g, count)?;
@@ -215,15 +207,14 @@ fn product_of_others(e: &mut dyn Emit, x: Val, axes: AxisSet) -> Result<Val, OpE
     let moved = e.permute(x, perm)?;
     let moved_shape = e.ty(moved).shape;
     let n: usize = axes.iter().map(|a| shape[a]).product();
-    let mut flat: Shape = kept.iter().map(|&a| shape[a as usize]).collect();
-    flat.push(n);
+    let flat = Shape::try_collect(kept.iter().map(|&a| shape[a as usize]).chain([n]))?;
     let flat_x = e.reshape(moved, flat)?;
     // Exclusive products from both ends: shift by one with ones, then multiply along.
     let last = flat.rank() - 1;
     let mut shifted = |reverse: bool| -> Result<Val, OpError> {
         let scan = Scan { kind: ScanKind::Prod, axis: last as u8, reverse };
         let inclusive = e.one(scan.into(), &[flat_x], &[])?;
-        let (mut low, mut high) = (Shape::splat(flat.rank(), 0), Shape::splat(flat.rank(), 0));
+        let (mut low, mut high) = (Counts::splat(flat.rank(), 0), Counts::splat(flat.rank(), 0));
         if reverse {
             high[last] = 1
         } else {
@@ -251,8 +242,7 @@ impl Primitive for ArgReduce {
         let axis = check_axis(self.name(), self.axis, shape.rank())?;
         if shape[axis] == 0 {
             return Err(OpError::index(format!(
-                "{}(): Expected reduction dim {axis} to have non-zero size, but the shape is {shape}",
-                self.name()
+                "Expected reduction dim {axis} to have non-zero size, but the shape is {shape}"
             )));
         }
         one(TensorType { dtype: DType::I64, shape: reduced(&shape, AxisSet::of(&[axis]), self.keepdim) })

@@ -89,14 +89,14 @@ impl Scan {
         let (xm, gm) = (e.permute(x, perm)?, e.permute(g, perm)?);
         let moved = e.ty(xm).shape;
         if rank == crate::MAX_RANK {
-            return Err(OpError::shape("cumprod: no gradient for a tensor of the largest rank"));
+            return Err(OpError::shape(
+                "cumprod: the gradient is not supported for a tensor with the maximum number of dimensions",
+            ));
         }
-        let mut with_copy = moved;
-        with_copy.insert(rank - 1, 1);
-        let mut wide = with_copy;
-        wide[rank - 1] = n;
-        let iota = e.one(Iota { dtype: DType::I64, shape: Shape::new(&[n]) }.into(), &[], &[0.into(), 1.into()])?;
-        let rows = e.reshape(iota, Shape::new(&[n, 1]))?;
+        let with_copy = moved.with_unit_axis(rank - 1);
+        let iota =
+            e.one(Iota { dtype: DType::I64, shape: Shape::try_new(&[n])? }.into(), &[], &[0.into(), 1.into()])?;
+        let rows = e.reshape(iota, Shape::try_new(&[n, 1])?)?;
         let own = e.compare(CompareKind::Eq, rows, iota)?;
         let reached = e.compare(if self.reverse { CompareKind::Ge } else { CompareKind::Le }, rows, iota)?;
         let xc = e.reshape(xm, with_copy)?;

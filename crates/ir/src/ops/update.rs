@@ -84,12 +84,13 @@ impl Primitive for Update {
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         let n = self.tensors(ins.len()).filter(|_| self.states_fit());
-        let n =
-            n.ok_or_else(|| OpError::malformed(format!("update: {} inputs and {} states", ins.len(), self.states)))?;
+        let n = n.ok_or_else(|| {
+            OpError::malformed(format!("update: {} inputs do not match {} states", ins.len(), self.states))
+        })?;
         for (i, ty) in ins.iter().enumerate() {
             if *ty != ins[i % n] || !ty.dtype.is_float() {
                 return Err(OpError::shape(format!(
-                    "update: a parameter is {}, its gradient or state {ty}",
+                    "update: a parameter has type {}, but its gradient or state has type {ty}",
                     ins[i % n]
                 )));
             }
@@ -139,7 +140,9 @@ impl Primitive for Update {
 
 impl Composite for Update {
     fn expand(&self, ins: &[Val], scalars: &[Scalar], e: &mut dyn Emit) -> Result<SmallVec<[Val; 2]>, OpError> {
-        let n = self.tensors(ins.len()).ok_or_else(|| OpError::malformed("update: the inputs do not come out even"))?;
+        let n = self
+            .tensors(ins.len())
+            .ok_or_else(|| OpError::malformed("update: the number of inputs does not divide evenly"))?;
         let mut outs: Vec<SmallVec<[Val; 4]>> = Vec::new();
         for i in 0..n {
             let states: SmallVec<[Val; 3]> = (0..self.states as usize).map(|s| ins[(2 + s) * n + i]).collect();

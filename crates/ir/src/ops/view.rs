@@ -55,7 +55,7 @@ impl Primitive for Reshape {
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("reshape", ins, 1)?;
-        if ins[0].shape.checked_numel() != self.shape.checked_numel() {
+        if ins[0].numel() != self.shape.numel() {
             return Err(OpError::shape(format!(
                 "shape '{}' is invalid for input of size {} (from shape {})",
                 self.shape,
@@ -103,20 +103,10 @@ impl Primitive for Permute {
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("permute", ins, 1)?;
         let shape = ins[0].shape;
-        let mut seen = AxisSet::default();
-        for &p in self.perm.iter() {
-            if p < 0 || p as usize >= shape.rank() || seen.contains(p as usize) {
-                return Err(OpError::index(format!(
-                    "permute: {} is not a permutation of the axes of {shape}",
-                    self.perm
-                )));
-            }
-            seen.0 |= 1 << p;
+        match shape.permuted(&self.perm) {
+            Some(permuted) => one(ins[0].with_shape(permuted)),
+            None => Err(OpError::index(format!("permute: {} must name every axis of {shape} once", self.perm))),
         }
-        if self.perm.rank() != shape.rank() {
-            return Err(OpError::shape(format!("permute: {} does not name every axis of {shape}", self.perm)));
-        }
-        one(ins[0].with_shape(self.perm.map(|p| shape[p as usize])))
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         0
@@ -147,9 +137,9 @@ impl Primitive for Broadcast {
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity("broadcast", ins, 1)?;
-        if crate::broadcast(&ins[0].shape, &self.shape) != Some(self.shape) || self.shape.checked_numel().is_none() {
+        if crate::broadcast(&ins[0].shape, &self.shape) != Some(self.shape) {
             return Err(OpError::shape(format!(
-                "a tensor of shape {} does not expand to {}",
+                "a tensor of shape {} cannot be expanded to {}",
                 ins[0].shape, self.shape
             )));
         }
@@ -193,16 +183,17 @@ impl Primitive for Slice {
         }
         for axis in 0..rank {
             let (size, step) = (self.sizes[axis], self.steps[axis]);
-            let reach = (size as u128).saturating_sub(1) * step.unsigned_abs() as u128;
-            if step == 0 || (size > 0 && reach >= ins[0].shape[axis] as u128) {
+            let (extent, apart) = (ins[0].shape[axis], step.unsigned_abs() as usize);
+            let reach = size.saturating_sub(1).saturating_mul(apart);
+            if step == 0 || (size > 0 && reach >= extent) {
                 return Err(OpError::shape(format!(
-                    "slice: {size} elements {step} apart do not fit axis {axis} of {}",
+                    "slice: {size} elements with step {step} do not fit axis {axis} of {}",
                     ins[0].shape
                 )));
             }
         }
         if self.drop.iter().any(|axis| self.sizes.get(axis) != Some(&1)) {
-            return Err(OpError::shape(format!("slice: a dropped axis of {} does not have one element", self.sizes)));
+            return Err(OpError::shape(format!("slice: a dropped axis of {} must have one element", self.sizes)));
         }
         one(ins[0].with_shape(self.drop.remove_from(&self.sizes)))
     }

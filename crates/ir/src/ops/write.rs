@@ -20,7 +20,7 @@ impl Primitive for Write {
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         let n = ins.len() / 2;
         if ins.is_empty() || !ins.len().is_multiple_of(2) || ins[..n] != ins[n..] {
-            return Err(OpError::malformed("write takes old values and as many new ones of the same types"));
+            return Err(OpError::malformed("write needs as many new values as old ones, with the same types"));
         }
         Ok(ins[n..].iter().copied().collect())
     }

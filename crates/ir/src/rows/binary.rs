@@ -1,6 +1,6 @@
 //! Functions of two numbers of one dtype.
 
-use super::{Accepts, CompareKind, UnaryKind};
+use super::{Accepts, CBodies, CompareKind, UnaryKind};
 use crate::attr::choice;
 use crate::{Emit, OpError, Operand, Saves, Val};
 
@@ -49,8 +49,8 @@ pub struct BinaryRow {
     pub f64: fn(f64, f64) -> f64,
     /// On integers (and bool as 0 and 1), wrapping; a divisor of zero gives zero.
     pub i64: fn(i64, i64) -> i64,
-    /// In C, of `x` and `y`.
-    pub c: &'static str,
+    /// In C.
+    pub c: CBodies,
     /// The dtypes it takes.
     pub accepts: Accepts,
     /// What the gradient of the left operand needs (bit 0 and 1 of `ins`: left and right).
@@ -76,7 +76,7 @@ impl BinaryKind {
         let bits = |i64, c| BinaryRow {
             f64: |_, _| f64::NAN,
             i64,
-            c,
+            c: CBodies::int(c),
             accepts: Accepts::Bits,
             saves_left: Saves::NONE,
             saves_right: Saves::NONE,
@@ -84,7 +84,7 @@ impl BinaryKind {
             right: None,
             flops: 1,
         };
-        let flat = |f64, i64, c, accepts| BinaryRow {
+        let flat = |f64, i64, c: CBodies, accepts| BinaryRow {
             f64,
             i64,
             c,
@@ -99,7 +99,7 @@ impl BinaryKind {
             Add => BinaryRow {
                 f64: |x, y| x + y,
                 i64: |x, y| x.wrapping_add(y),
-                c: "x + y",
+                c: CBodies::both("return x + y;", "return (int64_t)((uint64_t)x + (uint64_t)y);"),
                 accepts: Accepts::All,
                 saves_left: Saves::NONE,
                 saves_right: Saves::NONE,
@@ -110,7 +110,7 @@ impl BinaryKind {
             Sub => BinaryRow {
                 f64: |x, y| x - y,
                 i64: |x, y| x.wrapping_sub(y),
-                c: "x - y",
+                c: CBodies::both("return x - y;", "return (int64_t)((uint64_t)x - (uint64_t)y);"),
                 accepts: Accepts::Numbers,
                 saves_left: Saves::NONE,
                 saves_right: Saves::NONE,
@@ -121,7 +121,7 @@ impl BinaryKind {
             Mul => BinaryRow {
                 f64: |x, y| x * y,
                 i64: |x, y| x.wrapping_mul(y),
-                c: "x * y",
+                c: CBodies::both("return x * y;", "return (int64_t)((uint64_t)x * (uint64_t)y);"),
                 accepts: Accepts::All,
                 saves_left: B,
                 saves_right: A,
@@ -132,7 +132,7 @@ impl BinaryKind {
             Div => BinaryRow {
                 f64: |x, y| x / y,
                 i64: |_, _| 0,
-                c: "x / y",
+                c: CBodies::float("return x / y;"),
                 accepts: Accepts::Floats,
                 saves_left: B,
                 saves_right: AB,
@@ -154,7 +154,12 @@ impl BinaryKind {
                         x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64
                     }
                 },
-                "floor(x / y)",
+                CBodies::both(
+                    "if (y == 0) return x / y; T r = fmod(x, y), q = (x - r) / y; \
+                     return rint(r != 0 && (r < 0) != (y < 0) ? q - 1 : q);",
+                    "if (y == 0) return 0; if (y == -1) return (int64_t)(0 - (uint64_t)x); \
+                     return x / y - (x % y != 0 && (x < 0) != (y < 0));",
+                ),
                 Accepts::Numbers,
             ),
             Rem => BinaryRow {
@@ -166,7 +171,11 @@ impl BinaryKind {
                     let r = x.wrapping_rem(y);
                     if r != 0 && (r < 0) != (y < 0) { r + y } else { r }
                 },
-                c: "x - y * floor(x / y)",
+                c: CBodies::both(
+                    "T r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
+                    "if (y == 0 || y == -1) return 0; int64_t r = x % y; \
+                     return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
+                ),
                 accepts: Accepts::Numbers,
                 saves_left: Saves::NONE,
                 saves_right: AB,
@@ -181,7 +190,7 @@ impl BinaryKind {
             Fmod => BinaryRow {
                 f64: |x, y| x % y,
                 i64: |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) },
-                c: "fmod(x, y)",
+                c: CBodies::both("return fmod(x, y);", "return y == 0 || y == -1 ? 0 : x % y;"),
                 accepts: Accepts::Numbers,
                 saves_left: Saves::NONE,
                 saves_right: AB,
@@ -200,7 +209,13 @@ impl BinaryKind {
             Pow => BinaryRow {
                 f64: f64::powf,
                 i64: int_pow,
-                c: "pow(x, y)",
+                c: CBodies::both(
+                    "return pow(x, y);",
+                    "if (x == 1) return 1; if (x == -1) return y & 1 ? -1 : 1; if (y < 0) return 0; \
+                     uint64_t base = (uint64_t)x, out = 1; \
+                     for (uint64_t left = (uint64_t)y; left > 0; left >>= 1) { if (left & 1) out *= base; base *= base; } \
+                     return (int64_t)out;",
+                ),
                 accepts: Accepts::Numbers,
                 saves_left: AB,
                 saves_right: Saves { ins: 3, outs: 1 },
@@ -229,43 +244,36 @@ impl BinaryKind {
                 }),
                 right: Some(|e, c| {
                     // d/db a^b = a^b·ln a, and 0 where a is 0 and b is not negative.
-                    let (a, y) = (c.a()?, c.y()?);
+                    let (a, b, y) = (c.a()?, c.b()?, c.y()?);
                     let dtype = e.ty(c.g).dtype;
-                    match a {
-                        Operand::Num(n) if n.as_f64() == 0.0 => {
-                            let ty = e.ty(c.g);
-                            e.fill(ty, 0.0)
-                        }
-                        Operand::Num(n) => {
-                            let s = e.mul(y, n.as_f64().ln())?;
-                            e.mul(c.g, s)
-                        }
+                    let slope = match a {
+                        Operand::Num(n) => e.mul(y, n.as_f64().ln())?,
                         Operand::Val(av) => {
                             let ln = e.unary(UnaryKind::Log, av)?;
-                            let s = e.mul(y, ln)?;
-                            let zero = e.compare(CompareKind::Eq, av, 0.0)?;
-                            let s = e.select(zero, 0.0, s, dtype)?;
-                            e.mul(c.g, s)
+                            e.mul(y, ln)?
                         }
-                    }
+                    };
+                    let flat = match (a, b) {
+                        (Operand::Num(n), b) if n.as_f64() == 0.0 => Some(e.compare(CompareKind::Ge, b, 0.0)?),
+                        (Operand::Val(av), Operand::Val(bv)) => {
+                            let zero = e.compare(CompareKind::Eq, av, 0.0)?;
+                            let not_negative = e.compare(CompareKind::Ge, bv, 0.0)?;
+                            Some(e.binary(And, zero, not_negative)?)
+                        }
+                        _ => None,
+                    };
+                    let slope = match flat {
+                        Some(flat) => e.select(flat, 0.0, slope, dtype)?,
+                        None => slope,
+                    };
+                    e.mul(c.g, slope)
                 }),
                 flops: 30,
             },
             Max => BinaryRow {
                 f64: |x, y| if x.is_nan() || x > y { x } else { y },
                 i64: |x, y| x.max(y),
-                c: "x > y ? x : y",
-                accepts: Accepts::All,
-                saves_left: AB,
-                saves_right: AB,
-                left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Gt)),
-                right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Gt)),
-                flops: 1,
-            },
-            Min => BinaryRow {
-                f64: |x, y| if x.is_nan() || x < y { x } else { y },
-                i64: |x, y| x.min(y),
-                c: "x < y ? x : y",
+                c: CBodies::both("return x != x || x > y ? x : y;", "return x > y ? x : y;"),
                 accepts: Accepts::All,
                 saves_left: AB,
                 saves_right: AB,
@@ -273,10 +281,21 @@ impl BinaryKind {
                 right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Lt)),
                 flops: 1,
             },
+            Min => BinaryRow {
+                f64: |x, y| if x.is_nan() || x < y { x } else { y },
+                i64: |x, y| x.min(y),
+                c: CBodies::both("return x != x || x < y ? x : y;", "return x < y ? x : y;"),
+                accepts: Accepts::All,
+                saves_left: AB,
+                saves_right: AB,
+                left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Gt)),
+                right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Gt)),
+                flops: 1,
+            },
             Atan2 => BinaryRow {
                 f64: f64::atan2,
                 i64: |_, _| 0,
-                c: "atan2(x, y)",
+                c: CBodies::float("return atan2(x, y);"),
                 accepts: Accepts::Floats,
                 saves_left: AB,
                 saves_right: AB,
@@ -293,16 +312,22 @@ impl BinaryKind {
                 }),
                 flops: 24,
             },
-            And => bits(|x, y| x & y, "x & y"),
-            Or => bits(|x, y| x | y, "x | y"),
-            Xor => bits(|x, y| x ^ y, "x ^ y"),
+            And => bits(|x, y| x & y, "return x & y;"),
+            Or => bits(|x, y| x | y, "return x | y;"),
+            Xor => bits(|x, y| x ^ y, "return x ^ y;"),
             Shl => BinaryRow {
                 accepts: Accepts::Ints,
-                ..bits(|x, y| if (0..64).contains(&y) { x << y } else { 0 }, "x << y")
+                ..bits(
+                    |x, y| if (0..64).contains(&y) { x << y } else { 0 },
+                    "return y >= 0 && y < 64 ? (int64_t)((uint64_t)x << y) : 0;",
+                )
             },
             Shr => BinaryRow {
                 accepts: Accepts::Ints,
-                ..bits(|x, y| x >> if (0..64).contains(&y) { y } else { 63 }, "x >> y")
+                ..bits(
+                    |x, y| x >> if (0..64).contains(&y) { y } else { 63 },
+                    "return x >> (y >= 0 && y < 64 ? y : 63);",
+                )
             },
         }
     }
@@ -351,16 +376,18 @@ fn int_pow(x: i64, y: i64) -> i64 {
     }
 }
 
-/// The gradient of the operand that won: all of it, half on a tie.
-fn share(e: &mut dyn Emit, g: Val, mine: Operand, other: Operand, wins: CompareKind) -> Result<Val, OpError> {
+/// The gradient of one operand of an extreme: all of it unless the operand lost, half on a tie. Where one is NaN, neither
+/// lost, and both get all of it.
+fn share(e: &mut dyn Emit, g: Val, mine: Operand, other: Operand, loses: CompareKind) -> Result<Val, OpError> {
     let dtype = e.ty(g).dtype;
-    let won = e.compare(wins, mine, other)?;
+    let lost = e.compare(loses, mine, other)?;
     let tied = e.compare(CompareKind::Eq, mine, other)?;
     let half = e.mul(g, 0.5)?;
-    let on_tie = e.select(tied, half, 0.0, dtype)?;
-    e.select(won, g, on_tie, dtype)
+    let not_lost = e.select(tied, half, g, dtype)?;
+    e.select(lost, 0.0, not_lost, dtype)
 }
 
+/// The square of the distance to the origin, infinite at the origin itself: there `atan2` has no slope.
 fn square_sum(e: &mut dyn Emit, c: &BinaryCx) -> Result<Val, OpError> {
     let (a, b) = (c.a()?, c.b()?);
     let square = |e: &mut dyn Emit, o: Operand| match o {
@@ -368,5 +395,8 @@ fn square_sum(e: &mut dyn Emit, c: &BinaryCx) -> Result<Val, OpError> {
         Operand::Num(n) => Ok(Operand::Num((n.as_f64() * n.as_f64()).into())),
     };
     let (aa, bb) = (square(e, a)?, square(e, b)?);
-    e.add(aa, bb)
+    let sum = e.add(aa, bb)?;
+    let origin = e.compare(CompareKind::Eq, sum, 0.0)?;
+    let dtype = e.ty(sum).dtype;
+    e.select(origin, f64::INFINITY, sum, dtype)
 }

@@ -14,7 +14,7 @@ pub struct CompareRow {
     pub f64: fn(f64, f64) -> bool,
     /// On integers.
     pub i64: fn(i64, i64) -> bool,
-    /// In C, of `x` and `y`.
+    /// In C: the body of a function of `x` and `y`, on floats and on integers.
     pub c: &'static str,
 }
 
@@ -22,12 +22,12 @@ impl CompareKind {
     /// The row of this comparison.
     pub fn row(self) -> CompareRow {
         match self {
-            CompareKind::Eq => CompareRow { f64: |x, y| x == y, i64: |x, y| x == y, c: "x == y" },
-            CompareKind::Ne => CompareRow { f64: |x, y| x != y, i64: |x, y| x != y, c: "x != y" },
-            CompareKind::Lt => CompareRow { f64: |x, y| x < y, i64: |x, y| x < y, c: "x < y" },
-            CompareKind::Le => CompareRow { f64: |x, y| x <= y, i64: |x, y| x <= y, c: "x <= y" },
-            CompareKind::Gt => CompareRow { f64: |x, y| x > y, i64: |x, y| x > y, c: "x > y" },
-            CompareKind::Ge => CompareRow { f64: |x, y| x >= y, i64: |x, y| x >= y, c: "x >= y" },
+            CompareKind::Eq => CompareRow { f64: |x, y| x == y, i64: |x, y| x == y, c: "return x == y;" },
+            CompareKind::Ne => CompareRow { f64: |x, y| x != y, i64: |x, y| x != y, c: "return x != y;" },
+            CompareKind::Lt => CompareRow { f64: |x, y| x < y, i64: |x, y| x < y, c: "return x < y;" },
+            CompareKind::Le => CompareRow { f64: |x, y| x <= y, i64: |x, y| x <= y, c: "return x <= y;" },
+            CompareKind::Gt => CompareRow { f64: |x, y| x > y, i64: |x, y| x > y, c: "return x > y;" },
+            CompareKind::Ge => CompareRow { f64: |x, y| x >= y, i64: |x, y| x >= y, c: "return x >= y;" },
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Elementwise families as rows: engines, docs, CUDA source and tests all read the same ones.
+//! Elementwise families as rows: engines, docs, C source and tests all read the same ones.
 //!
-//! A row says what a function is (on doubles, on 64-bit integers, as a C expression), which dtypes it
-//! takes, what its backward pass keeps, and its gradient. Nothing else in GT compares op names.
+//! A row says what a function is (on doubles, on 64-bit integers, in C), which dtypes it takes, what its backward pass keeps,
+//! and its gradient. Nothing else in GT compares op names.
 
 mod binary;
 mod compare;
@@ -12,6 +12,33 @@ pub use compare::{CompareKind, CompareRow};
 pub use unary::{Keeps, UnaryGrad, UnaryKind, UnaryRow};
 
 use crate::DType;
+
+/// A row in C: bodies of functions of `x`, and of `y` where the row has two operands.
+///
+/// C and CUDA read the same text: names of `math.h` stand for the function in the precision of `T`, which C has by
+/// `tgmath.h` and CUDA by overloading. Integers wrap without undefined behaviour.
+#[derive(Clone, Copy, Debug)]
+pub struct CBodies {
+    /// On floats: operands and result are of type `T`, `float` or `double`. `None` where the row takes no floats.
+    pub float: Option<&'static str>,
+    /// On integers and bool: operands and result are of type `int64_t`, to be narrowed to the dtype. `None` where the row
+    /// takes neither.
+    pub int: Option<&'static str>,
+}
+
+impl CBodies {
+    const fn both(float: &'static str, int: &'static str) -> Self {
+        CBodies { float: Some(float), int: Some(int) }
+    }
+
+    const fn float(float: &'static str) -> Self {
+        CBodies { float: Some(float), int: None }
+    }
+
+    const fn int(int: &'static str) -> Self {
+        CBodies { float: None, int: Some(int) }
+    }
+}
 
 /// Which dtypes a row takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

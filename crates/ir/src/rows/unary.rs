@@ -1,6 +1,6 @@
 //! Functions of one number.
 
-use super::Accepts;
+use super::{Accepts, CBodies};
 use crate::attr::choice;
 use crate::rows::{BinaryKind, CompareKind};
 use crate::{Emit, OpError, Val};
@@ -40,8 +40,8 @@ pub struct UnaryRow {
     pub f64: fn(f64) -> f64,
     /// On integers, where the function is defined on them.
     pub i64: Option<fn(i64) -> i64>,
-    /// In C, of `x`.
-    pub c: &'static str,
+    /// In C.
+    pub c: CBodies,
     /// The dtypes it takes.
     pub accepts: Accepts,
     /// Whether the result is bool whatever the input is.
@@ -62,27 +62,27 @@ impl UnaryKind {
         let float = |f64, c, keeps, flops, grad: UnaryGrad| UnaryRow {
             f64,
             i64: None,
-            c,
+            c: CBodies::float(c),
             accepts: Accepts::Floats,
             to_bool: false,
             keeps,
             grad: Some(grad),
             flops,
         };
-        let number = |f64, i64, c, keeps, grad: UnaryGrad| UnaryRow {
+        let number = |f64, i64, c: [_; 2], keeps, grad: UnaryGrad| UnaryRow {
             f64,
             i64: Some(i64),
-            c,
+            c: CBodies::both(c[0], c[1]),
             accepts: Accepts::Numbers,
             to_bool: false,
             keeps,
             grad: Some(grad),
             flops: 1,
         };
-        let test = |f64, i64, c| UnaryRow {
+        let test = |f64, i64, c: [_; 2]| UnaryRow {
             f64,
             i64: Some(i64),
-            c,
+            c: CBodies::both(c[0], c[1]),
             accepts: Accepts::All,
             to_bool: true,
             keeps: Nothing,
@@ -90,11 +90,17 @@ impl UnaryKind {
             flops: 1,
         };
         match self {
-            Neg => number(|x| -x, |x| x.wrapping_neg(), "-x", Nothing, |e, g, _| e.neg(g)),
+            Neg => number(
+                |x| -x,
+                |x| x.wrapping_neg(),
+                ["return -x;", "return (int64_t)(0 - (uint64_t)x);"],
+                Nothing,
+                |e, g, _| e.neg(g),
+            ),
             Abs => number(
                 f64::abs,
                 |x| x.wrapping_abs(),
-                "fabs(x)",
+                ["return fabs(x);", "return x < 0 ? (int64_t)(0 - (uint64_t)x) : x;"],
                 Input,
                 |e, g, x| {
                     let s = e.unary(Sign, x)?;
@@ -112,14 +118,14 @@ impl UnaryKind {
                     }
                 },
                 |x| x.signum(),
-                "(x > 0) - (x < 0)",
+                ["return (x > 0) - (x < 0);", "return (x > 0) - (x < 0);"],
                 Nothing,
                 |e, g, _| zeros(e, g),
             ),
             Square => number(
                 |x| x * x,
                 |x| x.wrapping_mul(x),
-                "x * x",
+                ["return x * x;", "return (int64_t)((uint64_t)x * (uint64_t)x);"],
                 Input,
                 |e, g, x| {
                     let gx = e.mul(g, x)?;
@@ -128,7 +134,7 @@ impl UnaryKind {
             ),
             Reciprocal => float(
                 |x| 1.0 / x,
-                "1 / x",
+                "return 1 / x;",
                 Output,
                 4,
                 |e, g, y| {
@@ -137,13 +143,13 @@ impl UnaryKind {
                     e.neg(gyy)
                 },
             ),
-            Sqrt => float(f64::sqrt, "sqrt(x)", Output, 4, |e, g, y| {
+            Sqrt => float(f64::sqrt, "return sqrt(x);", Output, 4, |e, g, y| {
                 let half = e.mul(g, 0.5)?;
                 e.div(half, y)
             }),
             Rsqrt => float(
                 |x| 1.0 / x.sqrt(),
-                "rsqrt(x)",
+                "return 1 / sqrt(x);",
                 Output,
                 6,
                 |e, g, y| {
@@ -153,89 +159,89 @@ impl UnaryKind {
                     e.mul(gy, -0.5)
                 },
             ),
-            Exp => float(f64::exp, "exp(x)", Output, 12, |e, g, y| e.mul(g, y)),
-            Exp2 => float(f64::exp2, "exp2(x)", Output, 12, |e, g, y| {
+            Exp => float(f64::exp, "return exp(x);", Output, 12, |e, g, y| e.mul(g, y)),
+            Exp2 => float(f64::exp2, "return exp2(x);", Output, 12, |e, g, y| {
                 let gy = e.mul(g, y)?;
                 e.mul(gy, std::f64::consts::LN_2)
             }),
-            Expm1 => float(f64::exp_m1, "expm1(x)", Output, 14, |e, g, y| {
+            Expm1 => float(f64::exp_m1, "return expm1(x);", Output, 14, |e, g, y| {
                 let y1 = e.add(y, 1.0)?;
                 e.mul(g, y1)
             }),
-            Log => float(f64::ln, "log(x)", Input, 12, |e, g, x| e.div(g, x)),
-            Log2 => float(f64::log2, "log2(x)", Input, 12, |e, g, x| {
+            Log => float(f64::ln, "return log(x);", Input, 12, |e, g, x| e.div(g, x)),
+            Log2 => float(f64::log2, "return log2(x);", Input, 12, |e, g, x| {
                 let d = e.mul(x, std::f64::consts::LN_2)?;
                 e.div(g, d)
             }),
-            Log10 => float(f64::log10, "log10(x)", Input, 12, |e, g, x| {
+            Log10 => float(f64::log10, "return log10(x);", Input, 12, |e, g, x| {
                 let d = e.mul(x, std::f64::consts::LN_10)?;
                 e.div(g, d)
             }),
-            Log1p => float(f64::ln_1p, "log1p(x)", Input, 14, |e, g, x| {
+            Log1p => float(f64::ln_1p, "return log1p(x);", Input, 14, |e, g, x| {
                 let d = e.add(x, 1.0)?;
                 e.div(g, d)
             }),
-            Sin => float(f64::sin, "sin(x)", Input, 16, |e, g, x| {
+            Sin => float(f64::sin, "return sin(x);", Input, 16, |e, g, x| {
                 let c = e.unary(Cos, x)?;
                 e.mul(g, c)
             }),
-            Cos => float(f64::cos, "cos(x)", Input, 16, |e, g, x| {
+            Cos => float(f64::cos, "return cos(x);", Input, 16, |e, g, x| {
                 let s = e.unary(Sin, x)?;
                 let gs = e.mul(g, s)?;
                 e.neg(gs)
             }),
-            Tan => float(f64::tan, "tan(x)", Output, 20, |e, g, y| {
+            Tan => float(f64::tan, "return tan(x);", Output, 20, |e, g, y| {
                 let yy = e.mul(y, y)?;
                 let d = e.add(yy, 1.0)?;
                 e.mul(g, d)
             }),
-            Asin => float(f64::asin, "asin(x)", Input, 20, |e, g, x| {
+            Asin => float(f64::asin, "return asin(x);", Input, 20, |e, g, x| {
                 let d = one_minus_square(e, x)?;
                 let r = e.unary(Rsqrt, d)?;
                 e.mul(g, r)
             }),
-            Acos => float(f64::acos, "acos(x)", Input, 20, |e, g, x| {
+            Acos => float(f64::acos, "return acos(x);", Input, 20, |e, g, x| {
                 let d = one_minus_square(e, x)?;
                 let r = e.unary(Rsqrt, d)?;
                 let gr = e.mul(g, r)?;
                 e.neg(gr)
             }),
-            Atan => float(f64::atan, "atan(x)", Input, 20, |e, g, x| {
+            Atan => float(f64::atan, "return atan(x);", Input, 20, |e, g, x| {
                 let xx = e.mul(x, x)?;
                 let d = e.add(xx, 1.0)?;
                 e.div(g, d)
             }),
-            Sinh => float(f64::sinh, "sinh(x)", Input, 20, |e, g, x| {
+            Sinh => float(f64::sinh, "return sinh(x);", Input, 20, |e, g, x| {
                 let c = e.unary(Cosh, x)?;
                 e.mul(g, c)
             }),
-            Cosh => float(f64::cosh, "cosh(x)", Input, 20, |e, g, x| {
+            Cosh => float(f64::cosh, "return cosh(x);", Input, 20, |e, g, x| {
                 let s = e.unary(Sinh, x)?;
                 e.mul(g, s)
             }),
-            Asinh => float(f64::asinh, "asinh(x)", Input, 20, |e, g, x| {
+            Asinh => float(f64::asinh, "return asinh(x);", Input, 20, |e, g, x| {
                 let xx = e.mul(x, x)?;
                 let d = e.add(xx, 1.0)?;
                 let r = e.unary(Rsqrt, d)?;
                 e.mul(g, r)
             }),
-            Acosh => float(f64::acosh, "acosh(x)", Input, 20, |e, g, x| {
+            Acosh => float(f64::acosh, "return acosh(x);", Input, 20, |e, g, x| {
                 let xx = e.mul(x, x)?;
                 let d = e.sub(xx, 1.0)?;
                 let r = e.unary(Rsqrt, d)?;
                 e.mul(g, r)
             }),
-            Atanh => float(f64::atanh, "atanh(x)", Input, 20, |e, g, x| {
+            Atanh => float(f64::atanh, "return atanh(x);", Input, 20, |e, g, x| {
                 let d = one_minus_square(e, x)?;
                 e.div(g, d)
             }),
-            Tanh => float(f64::tanh, "tanh(x)", Output, 20, |e, g, y| {
+            Tanh => float(f64::tanh, "return tanh(x);", Output, 20, |e, g, y| {
                 let d = one_minus_square(e, y)?;
                 e.mul(g, d)
             }),
             Sigmoid => float(
                 |x| 1.0 / (1.0 + (-x).exp()),
-                "1 / (1 + exp(-x))",
+                "return 1 / (1 + exp(-x));",
                 Output,
                 16,
                 |e, g, y| {
@@ -244,22 +250,23 @@ impl UnaryKind {
                     e.mul(g, yd)
                 },
             ),
-            Erf => float(libm::erf, "erf(x)", Input, 20, |e, g, x| erf_slope(e, g, x, 1.0)),
-            Erfc => float(libm::erfc, "erfc(x)", Input, 20, |e, g, x| erf_slope(e, g, x, -1.0)),
+            Erf => float(libm::erf, "return erf(x);", Input, 20, |e, g, x| erf_slope(e, g, x, 1.0)),
+            Erfc => float(libm::erfc, "return erfc(x);", Input, 20, |e, g, x| erf_slope(e, g, x, -1.0)),
             Relu => number(
                 |x| if x > 0.0 || x.is_nan() { x } else { 0.0 },
                 |x| x.max(0),
-                "x > 0 ? x : 0",
+                ["return x > 0 || x != x ? x : 0;", "return x > 0 ? x : 0;"],
                 Output,
                 |e, g, y| {
-                    let on = e.compare(CompareKind::Gt, y, 0.0)?;
+                    // NaN passes the gradient, as in PyTorch: it is not below zero.
+                    let off = e.compare(CompareKind::Le, y, 0.0)?;
                     let dtype = e.ty(g).dtype;
-                    e.select(on, g, 0.0, dtype)
+                    e.select(off, 0.0, g, dtype)
                 },
             ),
             Silu => float(
                 |x| x / (1.0 + (-x).exp()),
-                "x / (1 + exp(-x))",
+                "return x / (1 + exp(-x));",
                 Input,
                 17,
                 |e, g, x| {
@@ -273,7 +280,7 @@ impl UnaryKind {
             ),
             Gelu => float(
                 |x| 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-                "0.5 * x * (1 + erf(x * 0.70710678118654752440))",
+                "return (T)0.5 * x * (1 + erf(x * (T)0.70710678118654752440));",
                 Input,
                 24,
                 |e, g, x| {
@@ -290,24 +297,26 @@ impl UnaryKind {
                     e.mul(g, d)
                 },
             ),
-            Floor => number(f64::floor, |x| x, "floor(x)", Nothing, |e, g, _| zeros(e, g)),
-            Ceil => number(f64::ceil, |x| x, "ceil(x)", Nothing, |e, g, _| zeros(e, g)),
-            Round => number(f64::round_ties_even, |x| x, "rint(x)", Nothing, |e, g, _| zeros(e, g)),
-            Trunc => number(f64::trunc, |x| x, "trunc(x)", Nothing, |e, g, _| zeros(e, g)),
-            LogicalNot => test(|x| (x == 0.0) as u8 as f64, |x| (x == 0) as i64, "!x"),
+            Floor => number(f64::floor, |x| x, ["return floor(x);", "return x;"], Nothing, |e, g, _| zeros(e, g)),
+            Ceil => number(f64::ceil, |x| x, ["return ceil(x);", "return x;"], Nothing, |e, g, _| zeros(e, g)),
+            Round => {
+                number(f64::round_ties_even, |x| x, ["return rint(x);", "return x;"], Nothing, |e, g, _| zeros(e, g))
+            }
+            Trunc => number(f64::trunc, |x| x, ["return trunc(x);", "return x;"], Nothing, |e, g, _| zeros(e, g)),
+            LogicalNot => test(|x| (x == 0.0) as u8 as f64, |x| (x == 0) as i64, ["return x == 0;", "return x == 0;"]),
             BitwiseNot => UnaryRow {
                 f64: |x| x,
                 i64: Some(|x| !x),
-                c: "~x",
+                c: CBodies::int("return ~x;"),
                 accepts: Accepts::Bits,
                 to_bool: false,
                 keeps: Nothing,
                 grad: None,
                 flops: 1,
             },
-            IsNan => test(|x| x.is_nan() as u8 as f64, |_| 0, "x != x"),
-            IsInf => test(|x| x.is_infinite() as u8 as f64, |_| 0, "isinf(x)"),
-            IsFinite => test(|x| x.is_finite() as u8 as f64, |_| 1, "isfinite(x)"),
+            IsNan => test(|x| x.is_nan() as u8 as f64, |_| 0, ["return x != x;", "return 0;"]),
+            IsInf => test(|x| x.is_infinite() as u8 as f64, |_| 0, ["return isinf(x) != 0;", "return 0;"]),
+            IsFinite => test(|x| x.is_finite() as u8 as f64, |_| 1, ["return isfinite(x) != 0;", "return 1;"]),
         }
     }
 }

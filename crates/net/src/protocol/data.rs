@@ -26,8 +26,8 @@ messages! {
         1 => Attach {
             /// Its session.
             session: u64,
-            /// That it is the client's.
-            secret: &'a [u8],
+            /// [`crate::SessionKeys::client`] of it.
+            key: &'a [u8],
             /// Where to go on; without it everything comes again that may have been lost.
             resume: Option<Resumption>,
         },
@@ -40,8 +40,8 @@ messages! {
         3 => AttachPeer {
             /// The session that its values are for.
             session: u64,
-            /// That they are of the same client.
-            secret: &'a [u8],
+            /// [`crate::SessionKeys::peer`] of it.
+            key: &'a [u8],
             /// The client's number for the worker that speaks.
             from: u32,
             /// As [`super::Peer::epoch`], of that worker.

@@ -1,7 +1,7 @@
 //! Failures as fields of messages.
 
 use gt_ir::codec::Reader;
-use gt_ir::{Failure, FailureKind, OpError, SiteId};
+use gt_ir::{Cause, Failure, FailureKind, OpError, SiteId, SkippedWrite, TensorId};
 
 use super::Wire;
 
@@ -27,7 +27,7 @@ impl Wire<'_> for FailureKind {
         kinds
             .into_iter()
             .find(|&k| code(k) == found)
-            .ok_or_else(|| OpError::malformed(format!("no failure has code {found}")))
+            .ok_or_else(|| OpError::malformed(format!("unknown failure code {found}")))
     }
 }
 
@@ -40,6 +40,16 @@ impl Wire<'_> for SiteId {
     }
 }
 
+impl Wire<'_> for SkippedWrite {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.site.put(out);
+        self.kept.put(out);
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self, OpError> {
+        Ok(SkippedWrite { site: Wire::get(r)?, kept: Wire::get(r)? })
+    }
+}
+
 impl Wire<'_> for Failure {
     fn put(&self, out: &mut Vec<u8>) {
         self.kind.put(out);
@@ -49,6 +59,8 @@ impl Wire<'_> for Failure {
         self.worker.put(out);
         self.site.put(out);
         self.holders.put(out);
+        self.bad_value().put(out);
+        self.skipped.put(out);
     }
     fn get(r: &mut Reader<'_>) -> Result<Self, OpError> {
         Ok(Failure {
@@ -59,6 +71,8 @@ impl Wire<'_> for Failure {
             worker: Wire::get(r)?,
             site: Wire::get(r)?,
             holders: Wire::get(r)?,
+            cause: Option::<TensorId>::get(r)?.map(Cause::Value),
+            skipped: Wire::get(r)?,
         })
     }
 }

@@ -8,8 +8,10 @@ messages! {
     pub enum ToRelay<'a> {
         /// What follows, once the server has agreed, goes to the worker.
         65 => Relay {
-            /// What the server asks for beyond loopback.
-            token: &'a [u8],
+            /// The session that somebody comes to the worker for.
+            session: u64,
+            /// [`crate::SessionKeys::peer`] of it.
+            key: &'a [u8],
             /// The worker's place among the server's.
             worker: u32,
         },

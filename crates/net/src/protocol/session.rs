@@ -47,6 +47,8 @@ record! {
         pub threads: u32,
         /// How much it may allocate.
         pub memory_limit: u64,
+        /// The server's seal ([`WorkerInfo::sealed`]).
+        pub seal: Box<[u8]>,
     }
 }
 
@@ -66,6 +68,12 @@ messages! {
         5 => Malformed { reason: String },
         /// The server is about to end.
         6 => Ending {},
+        /// It does not show that it is a worker of this server; whether the server has a worker token.
+        7 => WorkerToken { asked: bool },
+        /// There is no token, and it is not a process of the user who started the server.
+        8 => OtherUser {},
+        /// It has as many sessions that have run nothing as one address may have while others want places.
+        9 => Unused { most: u64 },
     }
 }
 
@@ -73,10 +81,27 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Refusal::Token {} => {
-                f.write_str("the token is wrong or missing: set GT_TOKEN to what the server's token file holds")
+                f.write_str("the token is wrong or missing: set GT_TOKEN to the contents of the server's --token-file")
             }
-            Refusal::Sessions { most } => write!(f, "the server has {most} sessions already, as many as it takes"),
-            Refusal::UnknownSession {} => f.write_str("the server does not know this session any more"),
+            Refusal::WorkerToken { asked: true } => f.write_str(
+                "the worker token is wrong or missing: start the worker with the same --worker-token-file as the server, or set \
+                 GT_WORKER_TOKEN to its contents; a client's token does not admit workers",
+            ),
+            Refusal::WorkerToken { asked: false } => f.write_str(
+                "this server has no worker token, so it accepts only workers of its own user on its own machine. For other workers, \
+                 create a token (umask 077; head -c 32 /dev/urandom | base64 > worker.token) and start both the server and the \
+                 worker with --worker-token-file worker.token",
+            ),
+            Refusal::OtherUser {} => f.write_str(
+                "this server has no token, so it accepts only processes of the user who started it. To accept others, start it with \
+                 --token-file and set GT_TOKEN to the contents of that file",
+            ),
+            Refusal::Sessions { most } => write!(f, "the server already has {most} sessions, its maximum"),
+            Refusal::Unused { most } => write!(
+                f,
+                "{most} sessions from this address have not run anything yet; use or close them before opening more"
+            ),
+            Refusal::UnknownSession {} => f.write_str("the server no longer knows this session"),
             Refusal::Variable { reason } => f.write_str(reason),
             Refusal::Malformed { reason } => write!(f, "the server could not read a message: {reason}"),
             Refusal::Ending {} => f.write_str("the server is shutting down"),
@@ -89,8 +114,8 @@ messages! {
     pub enum ToServer<'a> {
         /// The first message of a session's connection.
         1 => Hello {
-            /// What the server asks for beyond loopback.
-            token: &'a [u8],
+            /// Of the token, as [`crate::Role::Client`]; empty for a server that asks for none.
+            proof: &'a [u8],
             /// Who it is, for people: host, process, script.
             name: String,
             /// The variables that belong to the session.
@@ -115,8 +140,8 @@ messages! {
         },
         /// The first message of somebody who only wants to look.
         3 => Observe {
-            /// As for a session.
-            token: &'a [u8],
+            /// Of the token, as [`crate::Role::Observer`].
+            proof: &'a [u8],
         },
         /// The session ends.
         4 => Goodbye {},
@@ -130,8 +155,12 @@ messages! {
         1 => Welcome {
             /// Its number.
             session: u64,
-            /// What resumes it, and what workers ask for.
+            /// What resumes it, and what [`crate::SessionKeys`] are made of.
             secret: Box<[u8]>,
+            /// Of the token, as [`crate::Role::Server`]; empty where none was asked for.
+            proof: Box<[u8]>,
+            /// How long the session is kept once the connection is lost, in milliseconds.
+            lease_ms: u64,
             /// The server's workers.
             workers: Vec<WorkerInfo>,
             /// Which of them holds the session; none has joined yet otherwise.

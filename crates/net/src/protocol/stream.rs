@@ -16,8 +16,8 @@ record! {
         pub worker: WorkerInfo,
         /// The client's session there.
         pub session: u64,
-        /// What lets values in.
-        pub secret: Box<[u8]>,
+        /// What lets values in: [`crate::SessionKeys::peer`].
+        pub key: Box<[u8]>,
     }
 }
 

@@ -30,7 +30,7 @@ pub fn decode<'a, M: Wire<'a>>(bytes: &'a [u8]) -> Result<M, NetError> {
     let message = M::get(&mut r).map_err(|e| NetError::Malformed { reason: e.to_string() })?;
     match r.left() {
         0 => Ok(message),
-        left => Err(NetError::Malformed { reason: format!("{left} bytes follow a message") }),
+        left => Err(NetError::Malformed { reason: format!("{left} unexpected bytes after a message") }),
     }
 }
 
@@ -68,7 +68,7 @@ macro_rules! messages {
                     $($code => Self::$variant { $($field: $crate::protocol::Wire::get(r)?),* },)*
                     code => {
                         let name = stringify!($name);
-                        return Err(gt_ir::OpError::malformed(format!("{name} has no message {code}")));
+                        return Err(gt_ir::OpError::malformed(format!("unknown {name} message {code}")));
                     }
                 })
             }
@@ -130,7 +130,7 @@ impl Wire<'_> for u128 {
     }
     fn get(r: &mut Reader<'_>) -> Result<Self, OpError> {
         let bytes = r.take(16)?;
-        bytes.try_into().map(u128::from_le_bytes).map_err(|_| OpError::malformed("a digest has 16 bytes"))
+        bytes.try_into().map(u128::from_le_bytes).map_err(|_| OpError::malformed("a digest must have 16 bytes"))
     }
 }
 
@@ -142,7 +142,7 @@ impl Wire<'_> for bool {
         match r.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            other => Err(OpError::malformed(format!("{other} is neither true nor false"))),
+            other => Err(OpError::malformed(format!("{other} is not a valid boolean"))),
         }
     }
 }
@@ -165,7 +165,7 @@ impl Wire<'_> for String {
     fn get(r: &mut Reader<'_>) -> Result<Self, OpError> {
         let len = r.count(1)?;
         let bytes = r.take(len)?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| OpError::malformed("a text is not UTF-8"))
+        String::from_utf8(bytes.to_vec()).map_err(|_| OpError::malformed("a text field is not valid UTF-8"))
     }
 }
 
@@ -198,7 +198,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Vec<T> {
         self.iter().for_each(|item| item.put(out));
     }
     fn get(r: &mut Reader<'a>) -> Result<Self, OpError> {
-        let n = r.count(1)?;
+        let n = r.list(1, size_of::<T>())?;
         (0..n).map(|_| T::get(r)).collect()
     }
 }

@@ -10,8 +10,8 @@ messages! {
     pub enum FromWorker<'a> {
         /// The first message: who it is and what it has.
         33 => Join {
-            /// What the server asks for beyond loopback.
-            token: &'a [u8],
+            /// Of the worker token, as [`crate::Role::Worker`]; empty where none was given.
+            proof: &'a [u8],
             /// Index and name are wishes; the server decides. An empty name leaves it to the server.
             info: WorkerInfo,
             /// What shows that it was here before and still holds what it held; empty for a new one.
@@ -48,6 +48,10 @@ messages! {
             live_bytes: u64,
             /// Instructions so far.
             instructions: u64,
+            /// How many threads it computes with now.
+            threads: u32,
+            /// How much it may hold now.
+            memory_limit: u64,
         },
         /// It leaves, and says so.
         38 => Goodbye {},
@@ -65,6 +69,10 @@ messages! {
             index: u32,
             /// What it shows when it comes back.
             secret: Box<[u8]>,
+            /// Of the same token, as [`crate::Role::Server`]; empty where none was asked for.
+            proof: Box<[u8]>,
+            /// With which the server seals descriptions of workers ([`WorkerInfo::sealed`]).
+            seal_key: Box<[u8]>,
         },
         /// It does not.
         2 => Refused {
@@ -75,8 +83,8 @@ messages! {
         3 => Open {
             /// Its number.
             session: u64,
-            /// What its client shows.
-            secret: Box<[u8]>,
+            /// What its [`crate::SessionKeys`] are made of.
+            key: Box<[u8]>,
             /// The variables that belong to it.
             variables: Vec<(String, String)>,
             /// The most it may hold; 0 for no limit of its own.
@@ -85,6 +93,8 @@ messages! {
             from: u64,
             /// Set when what it had elsewhere is lost: what to say of values that are not here.
             lost: Option<Failure>,
+            /// Its client runs on the server's host and as the server's user, as the system vouches.
+            same_user: bool,
         },
         /// The next message of a session's stream.
         4 => Stream {

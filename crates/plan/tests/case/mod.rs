@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gt_ir::{DType, Shape, TensorId, TensorType, Window, text::Parser};
+use gt_ir::attr::Attr;
+use gt_ir::{DType, TensorId, TensorType, Window, text::Parser};
 use gt_plan::{Canonicalizer, Plan, PlanOptions, build, text, verify};
 
 /// `f32[4, 8]` as a type.
 fn ty(text: &str) -> TensorType {
     let (dtype, _) = text.split_once('[').expect("a type like f32[2, 3]");
-    let shape: Shape = Parser::new(&text[dtype.len()..]).list().expect("extents");
+    let shape = Attr::parse(&mut Parser::new(&text[dtype.len()..])).expect("extents");
     TensorType { dtype: DType::from_name(dtype).expect("a dtype"), shape }
 }
 

@@ -1,12 +1,14 @@
 //! The methods of arithmetic and comparison, with their in-place forms.
 
+use gt_client::autograd::no_grad;
 use gt_client::ops::check_fits;
 use gt_client::{Arg, Scalar, Tensor};
 use gt_ir::DType;
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyDeprecationWarning, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
+use super::inplace::written;
 use super::{NewTensor, PyTensor};
 use crate::args::Operand;
 use crate::errors::OrRaise;
@@ -29,7 +31,8 @@ pub(super) fn augmented<'py>(
     mark(slf.py());
     let operand = Operand::require(other, "other")?;
     let this = &slf.get().held();
-    this.write_computed(|x| f(Arg::Tensor(x), operand.arg())).or_raise()
+    let source = this.before_write().or_raise()?;
+    this.write_result(&f(Arg::Tensor(&source), operand.arg()).or_raise()?).or_raise()
 }
 
 macro_rules! methods {
@@ -61,10 +64,6 @@ methods! {
     "The remainder with the sign of the divisor." remainder remainder_ |a, b| Tensor::binary(BinaryKind::Rem, a, b);
     "The remainder with the sign of the dividend." fmod fmod_ |a, b| Tensor::binary(BinaryKind::Fmod, a, b);
     "`self ** exponent`." pow pow_ power;
-    "The angle of the point (other, self)." atan2 atan2_ |a, b| Tensor::binary(BinaryKind::Atan2, a, b);
-    "The angle of the point (other, self)." arctan2 arctan2_ |a, b| Tensor::binary(BinaryKind::Atan2, a, b);
-    "The larger of both; a NaN wins." maximum maximum_ |a, b| Tensor::binary(BinaryKind::Max, a, b);
-    "The smaller of both; a NaN wins." minimum minimum_ |a, b| Tensor::binary(BinaryKind::Min, a, b);
     "`self & other`." bitwise_and bitwise_and_ |a, b| Tensor::binary(BinaryKind::And, a, b);
     "`self | other`." bitwise_or bitwise_or_ |a, b| Tensor::binary(BinaryKind::Or, a, b);
     "`self ^ other`." bitwise_xor bitwise_xor_ |a, b| Tensor::binary(BinaryKind::Xor, a, b);
@@ -83,15 +82,58 @@ methods! {
     "Whether elements are not smaller." greater_equal greater_equal_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
 }
 
-/// Numbers with `alpha`: `a + alpha * b`.
+macro_rules! methods_of_two_tensors {
+    ($($doc:literal $name:ident $inplace:ident $kind:expr;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                #[doc = $doc]
+                fn $name(&self, other: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
+                    self.run(other.py(), |t| Tensor::binary($kind, t, &*other.get().held()))
+                }
+                #[doc = concat!("In place: ", $doc)]
+                fn $inplace<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
+                    written(slf, |x| x.$name(other))
+                }
+            )*
+        }
+    };
+}
+
+// PyTorch takes no numbers here.
+methods_of_two_tensors! {
+    "The angle of the point (other, self)." atan2 atan2_ BinaryKind::Atan2;
+    "The angle of the point (other, self)." arctan2 arctan2_ BinaryKind::Atan2;
+    "The larger of both; a NaN wins." maximum maximum_ BinaryKind::Max;
+    "The smaller of both; a NaN wins." minimum minimum_ BinaryKind::Min;
+}
+
+/// PyTorch's old forms have the factor first and no keyword: `x.add_(2, y)` is `x.add_(y, alpha=2)`.
+fn factor_first(name: &str, factor: &Bound<'_, PyAny>, keyword: bool) -> PyResult<Scalar> {
+    let py = factor.py();
+    let (tensors, word) = if name.starts_with("addc") { ("tensor1, tensor2", "value") } else { ("other", "alpha") };
+    let factor = crate::args::number(factor).filter(|_| !keyword).ok_or_else(|| {
+        PyTypeError::new_err(format!("{name}() takes ({tensors}, *, {word}=1), or in the old form ({word}, {tensors})"))
+    })?;
+    let text = format!("{name}({word}, {tensors}) is deprecated: write {name}({tensors}, {word}={word})");
+    let text = std::ffi::CString::new(text)?;
+    PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), &text, 1)?;
+    Ok(factor)
+}
+
+/// The second term of `to + alpha * operand`.
 fn scaled<'a>(
+    to: &Tensor,
     operand: &'a Operand<'_>,
     alpha: Option<Scalar>,
     keep: &'a mut Option<Tensor>,
 ) -> gt_client::Result<Arg<'a>> {
     let Some(alpha) = alpha else { return Ok(operand.arg()) };
     Ok(match operand.arg() {
-        Arg::Number(Scalar::I64(n)) if alpha.category() < 2 => Arg::Number(Scalar::I64(n * alpha.as_i64())),
+        // Integers wrap; of floats the product may be larger than any integer.
+        Arg::Number(Scalar::I64(n)) if alpha.category() < 2 && !to.dtype().is_float() => {
+            Arg::Number(Scalar::I64(n.wrapping_mul(alpha.as_i64())))
+        }
         Arg::Number(n) => Arg::Number(Scalar::F64(n.as_f64() * alpha.as_f64())),
         Arg::Tensor(t) => {
             *keep = Some(t.mul(alpha)?);
@@ -102,9 +144,9 @@ fn scaled<'a>(
 
 fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Result<Tensor> {
     let (a, b) = quotient;
-    match mode {
-        None => Tensor::binary(BinaryKind::Div, a, b),
-        Some("floor") => Tensor::binary(BinaryKind::FloorDiv, a, b),
+    let whole = match mode {
+        None => return Tensor::binary(BinaryKind::Div, a, b),
+        Some("floor") => no_grad(|| Tensor::binary(BinaryKind::FloorDiv, a, b))?,
         Some("trunc") => {
             let dtype = gt_client::ops::result_type(&[a, b]);
             if dtype.is_int() {
@@ -117,84 +159,102 @@ fn rounded(quotient: (Arg<'_>, Arg<'_>), mode: Option<&str>) -> gt_client::Resul
                 };
                 return Tensor::binary(BinaryKind::FloorDiv, &whole, b);
             }
-            Tensor::binary(BinaryKind::Div, a, b)?.unary(UnaryKind::Trunc)?.to_dtype(dtype)
+            no_grad(|| Tensor::binary(BinaryKind::Div, a, b)?.unary(UnaryKind::Trunc)?.to_dtype(dtype))?
         }
-        Some(other) => Err(gt_client::Error::State(format!(
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
-        ))),
-    }
+        Some(other) => {
+            return Err(gt_client::Error::Argument(format!(
+                "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+            )));
+        }
+    };
+    let operands = [a, b].into_iter().filter_map(|arg| if let Arg::Tensor(t) = arg { Some(t) } else { None });
+    whole.with_zero_gradient("Div", &operands.collect::<Vec<_>>())
 }
 
 /// The factor of the second operand; 1 needs none. Integers take an integer only.
 fn alpha_of(alpha: Option<&Bound<'_, PyAny>>, operands: &[Arg<'_>]) -> PyResult<Option<Scalar>> {
-    match alpha {
-        None => Ok(None),
-        Some(a) => match crate::args::number(a) {
-            Some(s) => {
-                let dtype = gt_client::ops::result_type(operands);
-                if s.category() == 2 && !dtype.is_float() {
-                    return Err(PyRuntimeError::new_err(
-                        "For integral input tensors, argument alpha must not be a floating point number.",
-                    ));
-                }
-                if s.category() == 0 && dtype != DType::Bool {
-                    return Err(PyRuntimeError::new_err("Boolean alpha only supported for Boolean results."));
-                }
-                check_fits(s, dtype).or_raise()?;
-                let s = if dtype == DType::Bool { Scalar::Bool(s.as_bool()) } else { s };
-                Ok(if s.as_f64() == 1.0 { None } else { Some(s) })
-            }
-            None => Err(PyTypeError::new_err("alpha must be a Number")),
-        },
+    let Some(alpha) = alpha else { return Ok(None) };
+    let alpha = crate::args::number(alpha).ok_or_else(|| PyTypeError::new_err("alpha must be a Number"))?;
+    checked_alpha(alpha, operands)
+}
+
+fn checked_alpha(s: Scalar, operands: &[Arg<'_>]) -> PyResult<Option<Scalar>> {
+    let dtype = gt_client::ops::result_type(operands);
+    if s.category() == 2 && !dtype.is_float() {
+        return Err(PyRuntimeError::new_err(
+            "For integral input tensors, argument alpha must not be a floating point number.",
+        ));
     }
+    if s.category() == 0 && dtype != DType::Bool {
+        return Err(PyRuntimeError::new_err("Boolean alpha only supported for Boolean results."));
+    }
+    check_fits(s, dtype).or_raise()?;
+    let s = if dtype == DType::Bool { Scalar::Bool(s.as_bool()) } else { s };
+    Ok(if s.as_f64() == 1.0 { None } else { Some(s) })
 }
 
 #[pymethods]
 impl PyTensor {
     /// `self + alpha * other`.
-    #[pyo3(signature = (other, *, alpha=None))]
-    fn add(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
-        let (operand, mut keep) = (Operand::require(other, "other")?, None);
-        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
-        self.run(other.py(), |t| t.add(scaled(&operand, alpha, &mut keep)?))
+    #[pyo3(signature = (other, of_factor=None, *, alpha=None))]
+    fn add(
+        &self,
+        other: &Bound<'_, PyAny>,
+        of_factor: Option<&Bound<'_, PyAny>>,
+        alpha: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<NewTensor> {
+        let (operand, mut keep) = (Operand::require(of_factor.unwrap_or(other), "other")?, None);
+        let operands = [Arg::Tensor(&self.held()), operand.arg()];
+        let alpha = match of_factor {
+            None => alpha_of(alpha, &operands)?,
+            Some(_) => checked_alpha(factor_first("add", other, alpha.is_some())?, &operands)?,
+        };
+        self.run(other.py(), |t| t.add(scaled(t, &operand, alpha, &mut keep)?))
     }
 
     /// In place: `self + alpha * other`.
-    #[pyo3(signature = (other, *, alpha=None))]
+    #[pyo3(signature = (other, of_factor=None, *, alpha=None))]
     fn add_<'py>(
         slf: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
+        of_factor: Option<&Bound<'py, PyAny>>,
         alpha: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().add(other, alpha)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.add(other, of_factor, alpha))
     }
 
     /// `self - alpha * other`.
-    #[pyo3(signature = (other, *, alpha=None))]
-    fn sub(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
-        let (operand, mut keep) = (Operand::require(other, "other")?, None);
-        let alpha = alpha_of(alpha, &[Arg::Tensor(&self.held()), operand.arg()])?;
-        self.run(other.py(), |t| t.sub(scaled(&operand, alpha, &mut keep)?))
+    #[pyo3(signature = (other, of_factor=None, *, alpha=None))]
+    fn sub(
+        &self,
+        other: &Bound<'_, PyAny>,
+        of_factor: Option<&Bound<'_, PyAny>>,
+        alpha: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<NewTensor> {
+        let (operand, mut keep) = (Operand::require(of_factor.unwrap_or(other), "other")?, None);
+        let operands = [Arg::Tensor(&self.held()), operand.arg()];
+        let alpha = match of_factor {
+            None => alpha_of(alpha, &operands)?,
+            Some(_) => checked_alpha(factor_first("sub", other, alpha.is_some())?, &operands)?,
+        };
+        self.run(other.py(), |t| t.sub(scaled(t, &operand, alpha, &mut keep)?))
     }
 
     /// In place: `self - alpha * other`.
-    #[pyo3(signature = (other, *, alpha=None))]
+    #[pyo3(signature = (other, of_factor=None, *, alpha=None))]
     fn sub_<'py>(
         slf: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
+        of_factor: Option<&Bound<'py, PyAny>>,
         alpha: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().sub(other, alpha)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.sub(other, of_factor, alpha))
     }
 
     /// `self - alpha * other`.
     #[pyo3(signature = (other, *, alpha=None))]
     fn subtract(&self, other: &Bound<'_, PyAny>, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<NewTensor> {
-        self.sub(other, alpha)
+        self.sub(other, None, alpha)
     }
 
     /// `alpha`-scaled self taken from other: `other - alpha * self`.
@@ -225,9 +285,7 @@ impl PyTensor {
         other: &Bound<'py, PyAny>,
         rounding_mode: Option<&str>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().div(other, rounding_mode)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.div(other, rounding_mode))
     }
 
     /// `self / other`, rounded as `rounding_mode` says.
@@ -267,9 +325,7 @@ impl PyTensor {
         min: Option<&Bound<'py, PyAny>>,
         max: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().clamp(slf.py(), min, max)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.clamp(slf.py(), min, max))
     }
 
     /// `self + weight * (end - self)`.
@@ -279,27 +335,35 @@ impl PyTensor {
     }
 
     /// `self + value * tensor1 * tensor2`.
-    #[pyo3(signature = (tensor1, tensor2, *, value=1.0))]
+    #[pyo3(signature = (tensor1, tensor2, of_factor=None, *, value=None))]
     fn addcmul(
         &self,
-        py: Python<'_>,
-        tensor1: &Bound<'_, PyTensor>,
+        tensor1: &Bound<'_, PyAny>,
         tensor2: &Bound<'_, PyTensor>,
-        value: f64,
+        of_factor: Option<&Bound<'_, PyTensor>>,
+        value: Option<f64>,
     ) -> PyResult<NewTensor> {
-        self.run(py, |t| t.addc(BinaryKind::Mul, &tensor1.get().held(), &tensor2.get().held(), value.into()))
+        let (a, b, value) = match of_factor {
+            None => (tensor1.cast::<PyTensor>()?, tensor2, Scalar::F64(value.unwrap_or(1.0))),
+            Some(last) => (tensor2, last, factor_first("addcmul", tensor1, value.is_some())?),
+        };
+        self.run(tensor1.py(), |t| t.addc(BinaryKind::Mul, &a.get().held(), &b.get().held(), value))
     }
 
     /// `self + value * tensor1 / tensor2`.
-    #[pyo3(signature = (tensor1, tensor2, *, value=1.0))]
+    #[pyo3(signature = (tensor1, tensor2, of_factor=None, *, value=None))]
     fn addcdiv(
         &self,
-        py: Python<'_>,
-        tensor1: &Bound<'_, PyTensor>,
+        tensor1: &Bound<'_, PyAny>,
         tensor2: &Bound<'_, PyTensor>,
-        value: f64,
+        of_factor: Option<&Bound<'_, PyTensor>>,
+        value: Option<f64>,
     ) -> PyResult<NewTensor> {
-        self.run(py, |t| t.addc(BinaryKind::Div, &tensor1.get().held(), &tensor2.get().held(), value.into()))
+        let (a, b, value) = match of_factor {
+            None => (tensor1.cast::<PyTensor>()?, tensor2, Scalar::F64(value.unwrap_or(1.0))),
+            Some(last) => (tensor2, last, factor_first("addcdiv", tensor1, value.is_some())?),
+        };
+        self.run(tensor1.py(), |t| t.addc(BinaryKind::Div, &a.get().held(), &b.get().held(), value))
     }
 
     /// Whether all elements are close. Waits.

@@ -2,7 +2,7 @@
 
 use gt_client::{Scalar, Tensor, scalar_at, signal};
 use gt_ir::{DType, HostTensor};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -26,7 +26,13 @@ fn nested(py: Python<'_>, host: &HostTensor, axis: usize, at: &mut usize) -> PyR
         *at += 1;
         return to_python(py, scalar_at(host, *at - 1));
     }
-    let items = (0..host.ty.shape[axis]).map(|_| nested(py, host, axis + 1, at)).collect::<PyResult<Vec<_>>>()?;
+    let extent = host.ty.shape[axis];
+    let mut items: Vec<Py<PyAny>> = Vec::new();
+    let refused = || PyMemoryError::new_err(format!("out of memory: cannot allocate a list of {extent} items"));
+    items.try_reserve_exact(extent).map_err(|_| refused())?;
+    for _ in 0..extent {
+        items.push(nested(py, host, axis + 1, at)?);
+    }
     Ok(PyList::new(py, items)?.into_any().unbind())
 }
 
@@ -210,7 +216,10 @@ impl PyTensor {
         let _ = (non_blocking, memory_format);
         let dev = match device.filter(|d| !d.is_none()) {
             Some(d) => device::extract(d)?,
-            None => Device::Cuda(None),
+            None => {
+                gt::tell_of_hint();
+                Device::Cuda(None)
+            }
         };
         slf.get().cast_to(slf, None, dev, false)
     }
@@ -261,7 +270,7 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) {
-            return Err(PyValueError::new_err("a GT tensor cannot be seen by NumPy without a copy"));
+            return Err(PyValueError::new_err("NumPy cannot use a GT tensor without a copy"));
         }
         let array = self.numpy(py, false)?;
         match dtype.filter(|d| !d.is_none()) {
@@ -352,11 +361,8 @@ pub fn _rebuild_tensor(
     requires_grad: bool,
 ) -> PyResult<NewTensor> {
     mark(py);
-    let dtype = DType::from_name(dtype).ok_or_else(|| PyValueError::new_err(format!("no dtype is called {dtype}")))?;
+    let dtype = DType::from_name(dtype).ok_or_else(|| PyValueError::new_err(format!("unknown dtype {dtype}")))?;
     let shape = gt_ir::Shape::try_new(&shape).map_err(gt_client::Error::from).or_raise()?;
-    if shape.checked_numel().is_none() {
-        return Err(PyValueError::new_err(format!("a tensor of shape {shape} is too large to exist")));
-    }
     let t = Tensor::from_bytes(gt_ir::TensorType { dtype, shape }, bytes.into()).or_raise()?;
     if requires_grad {
         t.set_requires_grad(true).or_raise()?;

@@ -3,10 +3,23 @@
 use gt_client::Tensor;
 use pyo3::prelude::*;
 
-use super::PyTensor;
+use super::{NewTensor, PyTensor};
 use crate::args::Operand;
 use crate::errors::OrRaise;
 use crate::site::mark;
+
+/// In place: `compute` makes a result of the tensor as it is before the write, which the tensor then takes over.
+pub(super) fn written<'py>(
+    slf: &Bound<'py, PyTensor>,
+    compute: impl FnOnce(&PyTensor) -> PyResult<NewTensor>,
+) -> PyResult<Bound<'py, PyTensor>> {
+    mark(slf.py());
+    let this = slf.get();
+    let source = PyTensor::on(this.held().before_write().or_raise()?, this.device());
+    let new = compute(&source)?;
+    this.held().write_result(&new.held()).or_raise()?;
+    Ok(slf.clone())
+}
 
 #[pymethods]
 impl PyTensor {
@@ -50,6 +63,11 @@ impl PyTensor {
         let new = this.held().with_shape_of(seen).or_raise()?;
         this.become_tensor(new)?;
         Ok(slf.clone())
+    }
+
+    /// What an in-place form written in Python computes from, so that the tape may keep the content that is replaced.
+    fn _before_write(&self, py: Python<'_>) -> PyResult<NewTensor> {
+        self.run(py, Tensor::before_write)
     }
 
     /// Replaces the content by a result of the same shape: what the in-place forms written in Python end in.

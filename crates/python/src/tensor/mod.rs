@@ -30,7 +30,7 @@ pub use object::NewTensor;
 use self::held::Handle;
 use crate::device::{Device, PyDevice};
 use crate::dtype::PyDType;
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, guarded};
 use crate::site::mark;
 
 /// A tensor. Make one with `gt.tensor`, `gt.zeros`, `gt.randn`, …
@@ -109,7 +109,7 @@ impl PyTensor {
     #[inline]
     pub fn run(&self, py: Python<'_>, f: impl FnOnce(&Tensor) -> gt_client::Result<Tensor>) -> PyResult<NewTensor> {
         mark(py);
-        f(&self.held()).or_raise().map(|t| self.like(t))
+        guarded(|| f(&self.held())).map(|t| self.like(t))
     }
 
     /// The same for several results.
@@ -119,7 +119,7 @@ impl PyTensor {
         f: impl FnOnce(&Tensor) -> gt_client::Result<Vec<Tensor>>,
     ) -> PyResult<Py<PyTuple>> {
         mark(py);
-        let parts = f(&self.held()).or_raise()?.into_iter().map(|t| self.like(t));
+        let parts = guarded(|| f(&self.held()))?.into_iter().map(|t| self.like(t));
         Ok(PyTuple::new(py, parts.collect::<Vec<_>>())?.unbind())
     }
 }
@@ -246,7 +246,7 @@ impl PyTensor {
         match dim {
             None => Ok(PyTuple::new(py, strides.iter())?.into_any()),
             Some(d) => {
-                let a = gt_client::ops::axis(d, self.held().rank()).or_raise()?;
+                let a = self.held().own_axis(d).or_raise()?;
                 Ok(strides[a].into_pyobject(py)?.into_any())
             }
         }
@@ -322,7 +322,7 @@ impl PyTensor {
     }
 
     fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let operand = crate::args::Operand::require(value, "the element looked for")?;
+        let operand = crate::args::Operand::require(value, "the element to look for")?;
         mark(py);
         let hit = Tensor::compare(gt_ir::rows::CompareKind::Eq, &*self.held(), operand.arg()).or_raise()?;
         let any = hit.truth(gt_ir::ops::ReduceKind::Max, &[], false).or_raise()?;

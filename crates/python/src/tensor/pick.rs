@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
+use super::inplace::written;
 use super::{NewTensor, PyTensor, named_pair};
 use crate::args::{self, Operand};
 use crate::errors::OrRaise;
@@ -15,7 +16,7 @@ use crate::site::mark;
 
 fn masked_fill(t: &Tensor, mask: &Tensor, value: &Operand<'_>) -> gt_client::Result<Tensor> {
     if mask.dtype() != DType::Bool {
-        return Err(gt_client::Error::State(format!(
+        return Err(gt_client::Error::Argument(format!(
             "masked_fill only supports boolean masks, but got mask with dtype {}",
             mask.dtype().long_name()
         )));
@@ -34,7 +35,7 @@ fn masked_fill(t: &Tensor, mask: &Tensor, value: &Operand<'_>) -> gt_client::Res
         gt_client::Arg::Tensor(v) if v.rank() == 0 => {
             Ok(Tensor::select_by(mask, &v.to_dtype(t.dtype())?, t)?.named("MaskedFill"))
         }
-        gt_client::Arg::Tensor(v) => Err(gt_client::Error::State(format!(
+        gt_client::Arg::Tensor(v) => Err(gt_client::Error::Argument(format!(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
             v.rank()
         ))),
@@ -95,9 +96,7 @@ impl PyTensor {
         mask: &Bound<'py, PyTensor>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().masked_fill(mask, value)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.masked_fill(mask, value))
     }
 
     /// The elements where the mask is true, as a vector. Waits for their number.
@@ -154,9 +153,7 @@ impl PyTensor {
         value: Option<&Bound<'py, PyAny>>,
         reduce: Option<&str>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().scatter(slf.py(), dim, index, src, value, reduce)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.scatter(slf.py(), dim, index, src, value, reduce))
     }
 
     /// Single elements added: `out[index[i][j]][j] += src[i][j]` for dim 0.
@@ -177,9 +174,7 @@ impl PyTensor {
         index: &Bound<'py, PyTensor>,
         src: &Bound<'py, PyTensor>,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().scatter_add(slf.py(), dim, index, src)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.scatter_add(slf.py(), dim, index, src))
     }
 
     /// Whole slices along an axis.
@@ -214,9 +209,7 @@ impl PyTensor {
         source: &Bound<'py, PyTensor>,
         alpha: f64,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().index_add(slf.py(), dim, index, source, alpha)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.index_add(slf.py(), dim, index, source, alpha))
     }
 
     /// Slices of `source` written at positions along an axis.
@@ -259,9 +252,7 @@ impl PyTensor {
         values: &Bound<'py, PyTensor>,
         accumulate: bool,
     ) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().index_put(slf.py(), indices, values, accumulate)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.index_put(slf.py(), indices, values, accumulate))
     }
 
     /// `gather` with broadcasting of the other axes; without a dim, from the flattened tensor.

@@ -3,6 +3,7 @@
 use gt_ir::ops::{ArgKind, ReduceKind, ScanKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use super::{NewTensor, PyTensor, named_pair};
 use crate::args::{self, Operand, dims, keep};
@@ -62,7 +63,8 @@ impl PyTensor {
 #[pymethods]
 impl PyTensor {
     /// The sum of all elements, or along axes.
-    #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn sum(
         &self,
         py: Python<'_>,
@@ -71,13 +73,16 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
+        from_numpy(numpy, "sum")?;
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.sum(&d, keep(keepdim, keepdims), dt))
     }
 
     /// The mean of all elements, or along axes.
-    #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn mean(
         &self,
         py: Python<'_>,
@@ -86,13 +91,16 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
+        from_numpy(numpy, "mean")?;
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.mean(&d, keep(keepdim, keepdims), dt))
     }
 
     /// The product of all elements, or along an axis.
-    #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, dtype=None, axis=None, keepdims=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn prod(
         &self,
         py: Python<'_>,
@@ -101,13 +109,16 @@ impl PyTensor {
         dtype: Any<'_, '_>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
+        from_numpy(numpy, "prod")?;
         let (d, dt) = (dims(dim, axis)?, args::dtype(dtype)?);
         self.run(py, |t| t.prod(&d, keep(keepdim, keepdims), dt))
     }
 
     /// The largest element; with `dim` values and positions; with a tensor the larger of both.
-    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, other=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, other=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn max<'py>(
         &self,
         py: Python<'py>,
@@ -116,12 +127,20 @@ impl PyTensor {
         axis: Any<'_, 'py>,
         keepdims: Option<bool>,
         other: Any<'_, 'py>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // NumPy's has no positions beside the values.
+        if from_numpy(numpy, "max")? {
+            let d = dims(dim, axis)?;
+            let out = self.run(py, |t| t.extreme(ReduceKind::Max, &d, keep(keepdim, keepdims)))?;
+            return Ok(out.into_pyobject(py)?.into_any());
+        }
         self.extreme_call(py, true, dim.or(other), keep(keepdim, keepdims), axis)
     }
 
     /// The smallest element; with `dim` values and positions; with a tensor the smaller of both.
-    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, other=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, other=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn min<'py>(
         &self,
         py: Python<'py>,
@@ -130,7 +149,14 @@ impl PyTensor {
         axis: Any<'_, 'py>,
         keepdims: Option<bool>,
         other: Any<'_, 'py>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // NumPy's has no positions beside the values.
+        if from_numpy(numpy, "min")? {
+            let d = dims(dim, axis)?;
+            let out = self.run(py, |t| t.extreme(ReduceKind::Min, &d, keep(keepdim, keepdims)))?;
+            return Ok(out.into_pyobject(py)?.into_any());
+        }
         self.extreme_call(py, false, dim.or(other), keep(keepdim, keepdims), axis)
     }
 
@@ -145,7 +171,7 @@ impl PyTensor {
         keepdims: Option<bool>,
     ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
-        self.run(py, |t| t.extreme(ReduceKind::Max, &d, keep(keepdim, keepdims)))
+        self.run(py, |t| t.extreme_of_equals(ReduceKind::Max, &d, keep(keepdim, keepdims)))
     }
 
     /// The smallest element along axes.
@@ -159,7 +185,7 @@ impl PyTensor {
         keepdims: Option<bool>,
     ) -> PyResult<NewTensor> {
         let d = dims(dim, axis)?;
-        self.run(py, |t| t.extreme(ReduceKind::Min, &d, keep(keepdim, keepdims)))
+        self.run(py, |t| t.extreme_of_equals(ReduceKind::Min, &d, keep(keepdim, keepdims)))
     }
 
     /// The position of the largest element.
@@ -191,7 +217,8 @@ impl PyTensor {
     }
 
     /// Whether any element is true.
-    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn any(
         &self,
         py: Python<'_>,
@@ -199,7 +226,9 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
+        from_numpy(numpy, "any")?;
         let d = dims(dim, axis)?;
         if d.is_empty() && (dim.is_some() || axis.is_some()) {
             // No axes, and not all of them: every element for itself.
@@ -209,7 +238,8 @@ impl PyTensor {
     }
 
     /// Whether every element is true.
-    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, keepdim=None, *, axis=None, keepdims=None, **numpy))]
+    #[allow(clippy::too_many_arguments)]
     fn all(
         &self,
         py: Python<'_>,
@@ -217,7 +247,9 @@ impl PyTensor {
         keepdim: Option<bool>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
+        from_numpy(numpy, "all")?;
         let d = dims(dim, axis)?;
         if d.is_empty() && (dim.is_some() || axis.is_some()) {
             // No axes, and not all of them: every element for itself.
@@ -227,7 +259,7 @@ impl PyTensor {
     }
 
     /// The variance, dividing by `n - correction`.
-    #[pyo3(signature = (dim=None, unbiased=None, keepdim=None, *, correction=None, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, unbiased=None, keepdim=None, *, correction=None, axis=None, keepdims=None, **numpy))]
     #[allow(clippy::too_many_arguments)]
     fn var(
         &self,
@@ -238,14 +270,16 @@ impl PyTensor {
         correction: Option<f64>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
-        let (positional, c) = PyTensor::correction(dim, unbiased, correction)?;
+        let (ddof, dtype) = deviation_of_numpy(numpy, "var")?;
+        let (positional, c) = PyTensor::correction(dim, unbiased, correction.or(ddof))?;
         let d = if positional.is_some() { Vec::new() } else { dims(dim, axis)? };
-        self.run(py, |t| t.var(&d, c, keep(keepdim, keepdims)))
+        self.run(py, |t| cast(t, dtype)?.var(&d, c, keep(keepdim, keepdims)))
     }
 
     /// The standard deviation: the root of `var`.
-    #[pyo3(signature = (dim=None, unbiased=None, keepdim=None, *, correction=None, axis=None, keepdims=None))]
+    #[pyo3(signature = (dim=None, unbiased=None, keepdim=None, *, correction=None, axis=None, keepdims=None, **numpy))]
     #[allow(clippy::too_many_arguments)]
     fn std(
         &self,
@@ -256,10 +290,12 @@ impl PyTensor {
         correction: Option<f64>,
         axis: Any<'_, '_>,
         keepdims: Option<bool>,
+        numpy: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NewTensor> {
-        let (positional, c) = PyTensor::correction(dim, unbiased, correction)?;
+        let (ddof, dtype) = deviation_of_numpy(numpy, "std")?;
+        let (positional, c) = PyTensor::correction(dim, unbiased, correction.or(ddof))?;
         let d = if positional.is_some() { Vec::new() } else { dims(dim, axis)? };
-        self.run(py, |t| t.std(&d, c, keep(keepdim, keepdims)))
+        self.run(py, |t| cast(t, dtype)?.std(&d, c, keep(keepdim, keepdims)))
     }
 
     /// The p-norm of all elements, or along axes.
@@ -339,6 +375,44 @@ impl PyTensor {
         let (d, dt) = (required(args::dim(dim, axis)?, "log_softmax")?, args::dtype(dtype)?);
         self.run(py, |t| cast(t, dt)?.log_softmax(d))
     }
+}
+
+/// What NumPy's functions hand to methods and PyTorch's do not have.
+type Extra<'a, 'py> = Option<&'a Bound<'py, PyDict>>;
+
+/// Whether NumPy's function of this name calls the method: it passes `out`, which has to be None.
+fn from_numpy(extra: Extra<'_, '_>, name: &str) -> PyResult<bool> {
+    let Some(extra) = extra else { return Ok(false) };
+    for (key, value) in extra {
+        if !key.eq("out")? {
+            return Err(PyTypeError::new_err(format!("{name}() got an unexpected keyword argument {}", key.repr()?)));
+        }
+        if !value.is_none() {
+            return Err(PyTypeError::new_err(format!(
+                "the method {name}() does not support out=; use gt.{name}(x, out=...)"
+            )));
+        }
+    }
+    Ok(true)
+}
+
+/// What `extra` has under this key, which it has no longer.
+fn take<'py>(extra: &Bound<'py, PyDict>, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let found = extra.get_item(key)?;
+    if found.is_some() {
+        extra.del_item(key)?;
+    }
+    Ok(found.filter(|value| !value.is_none()))
+}
+
+/// The `ddof` and the dtype of NumPy's `std` and `var`.
+fn deviation_of_numpy(extra: Extra<'_, '_>, name: &str) -> PyResult<(Option<f64>, Option<gt_ir::DType>)> {
+    let Some(extra) = extra else { return Ok((None, None)) };
+    let rest = extra.copy()?;
+    let ddof = take(&rest, "ddof")?.map(|value| value.extract::<f64>()).transpose()?;
+    let dtype = take(&rest, "dtype")?.map(|value| crate::dtype::extract(&value)).transpose()?;
+    from_numpy(Some(&rest), name)?;
+    Ok((ddof, dtype))
 }
 
 fn required(dim: Option<i64>, name: &str) -> PyResult<i64> {

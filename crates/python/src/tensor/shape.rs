@@ -43,7 +43,7 @@ impl PyTensor {
                 return Ok(self.like(self.held().clone()));
             }
             return Err(PyRuntimeError::new_err(
-                "view(dtype): reading bits as another dtype is not defined on GT tensors; use to(dtype)",
+                "view(dtype) is not supported: GT tensors cannot be reinterpreted as another dtype; use to(dtype) to convert",
             ));
         }
         let d = sizes(sizes_, size)?;
@@ -234,7 +234,8 @@ impl PyTensor {
         let Some(repeats) = repeats else {
             let times = self.held();
             return self.run(py, |_| {
-                repeat_by(&Tensor::arange(0.into(), (times.numel() as i64).into(), 1.into(), None)?, &times, 0)
+                let places = Tensor::arange(0.into(), (times.numel() as i64).into(), 1.into(), None)?;
+                repeat_by(&places, &times, 0)?.to_dtype(times.dtype())
             });
         };
         let source = match dim {
@@ -282,7 +283,7 @@ impl PyTensor {
                 return t.reshape(&[-1])?.roll(n, 0)?.reshape(&dims_of(t));
             }
             if s.len() != d.len() {
-                return Err(gt_client::Error::State(format!(
+                return Err(gt_client::Error::Argument(format!(
                     "shifts and dimensions must align. shifts: {}, dims:{}",
                     s.len(),
                     d.len()
@@ -314,7 +315,10 @@ impl PyTensor {
     /// At most `chunks` equal parts along an axis: views.
     #[pyo3(signature = (chunks, dim=0))]
     fn chunk(&self, py: Python<'_>, chunks: i64, dim: i64) -> PyResult<Py<PyTuple>> {
-        self.run_many(py, |t| t.chunk(chunks.max(0) as usize, dim))
+        if chunks <= 0 {
+            return Err(PyRuntimeError::new_err(format!("chunk expects `chunks` to be greater than 0, got: {chunks}")));
+        }
+        self.run_many(py, |t| t.chunk(chunks as usize, dim))
     }
 
     /// All positions along an axis, one by one: views.
@@ -376,9 +380,9 @@ impl PyTensor {
 
 /// Rows repeated by counts of their own: waits for their sum.
 fn repeat_by(source: &Tensor, counts: &Tensor, dim: i64) -> gt_client::Result<Tensor> {
-    let a = gt_client::ops::axis(dim, source.rank())?;
+    let a = source.own_axis(dim)?;
     if counts.rank() != 1 || counts.numel() != source.shape()[a] {
-        return Err(gt_client::Error::State(format!(
+        return Err(gt_client::Error::Argument(format!(
             "repeats must have the same size as input along dim, but got repeats of shape {} and input of shape {}",
             counts.shape(),
             source.shape()
@@ -386,7 +390,7 @@ fn repeat_by(source: &Tensor, counts: &Tensor, dim: i64) -> gt_client::Result<Te
     }
     let host = counts.to_dtype(gt_ir::DType::I64)?.to_vec::<i64>()?;
     if host.iter().any(|&c| c < 0) {
-        return Err(gt_client::Error::State("repeats can not be negative".into()));
+        return Err(gt_client::Error::Argument("repeats can not be negative".into()));
     }
     let index: Vec<i64> =
         host.iter().enumerate().flat_map(|(i, &c)| std::iter::repeat_n(i as i64, c as usize)).collect();

@@ -3,6 +3,7 @@
 use gt_ir::rows::UnaryKind;
 use pyo3::prelude::*;
 
+use super::inplace::written;
 use super::{NewTensor, PyTensor};
 use crate::errors::OrRaise;
 use crate::site::mark;
@@ -111,9 +112,7 @@ impl PyTensor {
     /// In place: rounded to the nearest even.
     #[pyo3(signature = (*, decimals=0))]
     fn round_<'py>(slf: &Bound<'py, Self>, decimals: i32) -> PyResult<Bound<'py, Self>> {
-        let new = slf.get().round(slf.py(), decimals)?;
-        slf.get().held().write_result(&new.held()).or_raise()?;
-        Ok(slf.clone())
+        written(slf, |x| x.round(slf.py(), decimals))
     }
 
     /// The Gaussian error linear unit, exact or by `approximate="tanh"`.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use gt_engine::{Done, Engine, Memory, Reference, ReferenceBuffer, Run, Sink, Ticket, Value};
+use gt_engine::{Done, Engine, Memory, Run, Sink, Ticket, Value};
+use gt_engine_check::{Reference, ReferenceBuffer};
 use gt_ir::{Failure, HostTensor, OpKind, Payload, TensorId, Window};
-use gt_plan::{Plan, Slot};
+use gt_plan::{EngineLimits, Plan, Slot};
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::{Condvar, Mutex};
 
@@ -138,8 +139,14 @@ impl Sink<ReferenceBuffer> for GateSink {
         *published += 1;
         self.inner.publish(slot, value);
     }
-    fn write_skipped(&self, failure: Arc<Failure>) {
-        self.inner.write_skipped(failure);
+    fn settled(&self, slot: Slot) {
+        self.inner.settled(slot);
+    }
+    fn place(&self, failure: Arc<Failure>) -> Arc<Failure> {
+        self.inner.place(failure)
+    }
+    fn write_skipped(&self, instr: u32, failure: Arc<Failure>) {
+        self.inner.write_skipped(instr, failure);
     }
 }
 
@@ -150,7 +157,10 @@ impl Engine for Gated {
     fn name(&self) -> &'static str {
         "gated"
     }
-    fn prepare(&mut self, plan: Arc<Plan>) -> Self::Program {
+    fn limits(&self) -> EngineLimits {
+        self.inner.limits()
+    }
+    fn prepare(&mut self, plan: &Arc<Plan>) -> Result<Self::Program, Failure> {
         self.inner.prepare(plan)
     }
     fn submit(&mut self, program: &Arc<Self::Program>, run: Run<ReferenceBuffer>) -> Box<dyn Ticket> {

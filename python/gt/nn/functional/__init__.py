@@ -1,5 +1,6 @@
 """Functions of neural networks, with PyTorch's names and arguments. Usually imported as `F`."""
 
+from gt._missing import names_missing_in
 from gt.nn.functional._activation import (
     celu,
     celu_,
@@ -230,3 +231,6 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+
+__getattr__ = names_missing_in("gt.nn.functional")

@@ -2,7 +2,8 @@
 
 ACTIVATION-1: a branch that is not taken is given a harmless argument before the function is applied: otherwise its
 gradient would be infinity times zero.
-ACTIVATION-2: where an activation has a corner, the gradient there is PyTorch's.
+ACTIVATION-2: where an activation has a corner, the gradient there is PyTorch's; so it is where the input is NaN, which is
+why conditions ask for what is cut off and not for what is kept.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _SELU_SCALE = 1.0507009873554805
 
 
 def _source(input: Tensor, inplace: bool) -> Tensor:
-    """What to compute from: if the input will be overwritten, a copy that the backward pass may keep."""
-    return input.clone() if inplace else input
+    """What to compute from: if the input will be overwritten, what it was before, which the backward pass may keep."""
+    return input._before_write() if inplace else input
 
 
 def _floats_only(name: str, input: Tensor) -> None:
@@ -67,8 +68,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
             raise NotImplementedError("Bool inputs not supported for hardtanh")
         min_val, max_val = int(min_val), int(max_val)
     x = _source(input, inplace)
-    inside = (x > min_val) & (x < max_val)
-    return _placed(input, _core.where(inside, x, x.detach().clamp(min_val, max_val)), inplace)
+    outside = (x <= min_val) | (x >= max_val)
+    return _placed(input, _core.where(outside, x.detach().clamp(min_val, max_val), x), inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -91,6 +92,14 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return _placed(input, _core.where(x > 0, x, x * negative_slope), inplace)
 
 
+def _bent(x: Tensor) -> Tensor:
+    """exp(x) - 1 of what is not above zero. Its slope is exp(x) and not the result plus 1, which is 0 far below zero."""
+    if not x.requires_grad:
+        return x.expm1()
+    slope = x.exp()
+    return x.detach().expm1() + (slope - slope.detach())
+
+
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, alpha · (exp(x) - 1) below.
 
@@ -98,9 +107,11 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([0., 2.])
     """
     _floats_only("elu", input)
+    if input.dtype in _HALVES:
+        return _placed(input, elu(_source(input, inplace).float(), alpha).to(input.dtype), inplace)
     x = _source(input, inplace)
-    above = x > 0
-    return _placed(input, _core.where(above, x, _core.where(above, 0.0, x).expm1() * alpha), inplace)
+    below = x <= 0
+    return _placed(input, _core.where(below, _bent(_core.where(below, x, 0.0)) * alpha, x), inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -110,6 +121,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([1.0507])
     """
     _floats_only("selu", input)
+    if input.dtype in _HALVES:
+        return _placed(input, selu(_source(input, inplace).float()).to(input.dtype), inplace)
     return _placed(input, elu(_source(input, inplace), _SELU_ALPHA) * _SELU_SCALE, inplace)
 
 
@@ -122,10 +135,13 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     _floats_only("celu", input)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    if input.dtype in _HALVES:
+        return _placed(input, celu(_source(input, inplace).float(), alpha).to(input.dtype), inplace)
     x = _source(input, inplace)
-    above = x > 0
-    below = (_core.where(above, 0.0, x) / alpha).expm1() * alpha
-    return _placed(input, _core.where(above, x, below), inplace)
+    below = x <= 0
+    scaled = _core.where(below, x, 0.0) / alpha
+    bent = (_bent(scaled) if alpha > 0 else scaled.expm1()) * alpha
+    return _placed(input, _core.where(below, bent, x), inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -155,6 +171,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     tensor([ 0.6931, 30.0000])
     """
     _floats_only("softplus", input)
+    if input.dtype in _HALVES:
+        # float16 has no number for exp(12).
+        return softplus(input.float(), beta, threshold).to(input.dtype)
     scaled = input * beta
     far = scaled > threshold
     return _core.where(far, input, _core.where(far, 0.0, scaled).exp().log1p() / beta)
@@ -167,6 +186,8 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.8651])
     """
     _floats_only("mish", input)
+    if input.dtype in _HALVES:
+        return _placed(input, mish(_source(input, inplace).float()).to(input.dtype), inplace)
     x = _source(input, inplace)
     return _placed(input, x * softplus(x).tanh(), inplace)
 
@@ -187,7 +208,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     _floats_only("hardsigmoid", input)
-    return _placed(input, hardtanh(_source(input, inplace) + 3, 0.0, 6.0) / 6, inplace)
+    return _placed(input, (_source(input, inplace) + 3).clamp(0.0, 6.0) / 6, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -198,8 +219,9 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """
     _floats_only("hardswish", input)
     x = _source(input, inplace)
-    bent = _core.where(x < 3, x * (x + 3) / 6, x)
-    return _placed(input, _core.where(x <= -3, 0.0, bent), inplace)
+    inside = (x > -3) & (x < 3)
+    near = _core.where(inside, x, 0.0)
+    return _placed(input, _core.where(inside, near * (near + 3) / 6, _core.where(x <= -3, 0.0, x)), inplace)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -221,8 +243,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     _floats_only("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    # The product is zero inside, and a NaN stays one.
-    return _core.where(input > lambd, input - lambd, _core.where(input < -lambd, input + lambd, input * 0.0))
+    inside = (input >= -lambd) & (input <= lambd)
+    return _core.where(inside, 0.0, input - input.detach().sign() * lambd)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -243,7 +265,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if not input.is_floating_point():
         threshold, value = int(threshold), int(value)
     x = _source(input, inplace)
-    return _placed(input, _core.where(x > threshold, x, value), inplace)
+    return _placed(input, _core.where(x <= threshold, value, x), inplace)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -265,7 +287,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape(-1, *([1] * (input.dim() - 2)))
     elif weight.dim() > input.dim():
         weight = weight.reshape(())
-    return _core.where(input > 0, input, input * weight)
+    above = input > 0
+    return _core.where(above, input, _core.where(above, 0.0, input) * weight)
 
 
 def rrelu(

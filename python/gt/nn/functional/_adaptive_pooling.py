@@ -11,6 +11,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt.nn.functional._layer_norm import _HALVES
 from gt.nn.functional._pooling import _batched, avg_pool1d, avg_pool2d, avg_pool3d
 
 
@@ -49,6 +50,10 @@ def _mean_along(x: Tensor, axis: int, out: int) -> Tensor:
 def _adaptive_avg(name: str, rank: int, input: Tensor, output_size: Any) -> Tensor:
     if input.dim() <= rank and not isinstance(output_size, int):
         raise ValueError(f"Input dimension should be at least {rank + 1}, got shape {tuple(input.shape)}")
+    if not input.is_floating_point():
+        raise NotImplementedError(f"{name} is not defined on {input.dtype}: convert the input first, x.float()")
+    if input.dtype in _HALVES:
+        return _adaptive_avg(name, rank, input.float(), output_size).to(input.dtype)
     x, single = _batched(name, input, rank)
     sizes = _sizes(name, output_size, x, rank)
     if 0 in sizes:

@@ -27,7 +27,7 @@ def _padded(targets: Tensor, target_lengths: Any) -> Tensor:
         target_lengths.reshape(-1).tolist() if isinstance(target_lengths, Tensor) else list(target_lengths)
     )
     if sum(counts) != targets.shape[0]:
-        raise RuntimeError(f"targets of shape {tuple(targets.shape)} do not hold target_lengths {list(counts)}")
+        raise RuntimeError(f"targets of shape {tuple(targets.shape)} do not match target_lengths {list(counts)}")
     width, start, rows = max([*counts, 1]), 0, []
     for count in counts:
         filling = targets.new_zeros(width - count)
@@ -103,7 +103,7 @@ def ctc_loss(
     if not batch == targets.shape[0] == inputs.shape[0] == counts.shape[0]:
         raise RuntimeError(
             f"ctc_loss: log_probs {tuple(log_probs.shape)}, targets {tuple(targets.shape)}, {inputs.shape[0]} "
-            f"input_lengths and {counts.shape[0]} target_lengths are not of one batch"
+            f"input_lengths and {counts.shape[0]} target_lengths have different batch sizes"
         )
     inputs = _core.checked(inputs, (inputs < 0) | (inputs > log_probs.shape[0]), "length")
     loss = -_log_likelihood(log_probs, targets.long(), inputs, counts, blank)

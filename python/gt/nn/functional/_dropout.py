@@ -32,7 +32,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise TypeError(f"dropout(): argument 'input' must be Tensor, not {type(input).__name__}")
     if not training or p == 0.0:
         return input
-    out = _dropped(input.clone() if inplace else input, p, tuple(input.shape))
+    out = _dropped(input._before_write() if inplace else input, p, tuple(input.shape))
     return input._write(out) if inplace else out
 
 
@@ -50,7 +50,7 @@ def _feature_dropout(
         return input
     leading = 2 if input.dim() == ranks[1] else 1
     shape = (*input.shape[:leading], *([1] * (input.dim() - leading)))
-    out = _dropped(input.clone() if inplace else input, p, shape)
+    out = _dropped(input._before_write() if inplace else input, p, shape)
     return input._write(out) if inplace else out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gt import _core
@@ -54,8 +55,9 @@ def _pooled(
         here = here.reshape(shape)
         flat = here if flat is None else flat * extents[dim] + here
     assert flat is not None
-    flat = flat.expand(*lead, *sizes, *kernels).reshape(*lead, -1)
-    found = x.reshape(*lead, -1).gather(2, flat).reshape(*lead, *sizes, -1)
+    # Sizes are written out: a batch may be empty.
+    flat = flat.expand(*lead, *sizes, *kernels).reshape(*lead, math.prod(sizes) * math.prod(kernels))
+    found = x.reshape(*lead, math.prod(extents)).gather(2, flat).reshape(*lead, *sizes, math.prod(kernels))
     best, which = found.max(-1)
     where = flat.reshape(found.shape).gather(-1, which.unsqueeze(-1)).squeeze(-1)
     return (best.squeeze(0), where.squeeze(0)) if single else (best, where)

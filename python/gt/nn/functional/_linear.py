@@ -32,5 +32,5 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         )
     outputs, inner, last = weight.shape
     half = input1.matmul(weight.permute(1, 0, 2).reshape(inner, outputs * last)).unflatten(-1, (outputs, last))
-    out = (half * input2.unsqueeze(-2)).sum(-1)
+    out = (half * input2.unsqueeze(-2)).sum(-1, dtype=half.dtype)
     return out if bias is None else out + bias

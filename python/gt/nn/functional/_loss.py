@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt.autograd.function import Function
 from gt.nn.functional._activation import logsigmoid
-from gt.nn.functional._reduction import legacy, reduced, same_shape
+from gt.nn.functional._reduction import legacy, reduced, same_shape, truths_as_numbers
 
 
 def mse_loss(
@@ -25,7 +27,7 @@ def mse_loss(
     tensor(5.)
     """
     reduction = legacy(reduction, size_average, reduce)
-    input, target = same_shape("mse_loss", input, target)
+    input, target = truths_as_numbers(*same_shape("mse_loss", input, target))
     return _weighted(weight, (input - target).square(), reduction)
 
 
@@ -77,11 +79,13 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    input, target = same_shape("smooth_l1_loss", input, target)
+    input, target = truths_as_numbers(*same_shape("smooth_l1_loss", input, target))
     difference = input - target
     distance = difference.abs()
-    loss = _core.where(distance < beta, difference.square() * (0.5 / beta), distance - 0.5 * beta)
-    return reduced(loss, reduction)
+    far = distance >= beta
+    # The square of an infinite distance would have no slope, not even one that is not taken.
+    square = _core.where(far, 0.0, difference).square()
+    return reduced(_core.where(far, distance - 0.5 * beta, square * (0.5 / beta)), reduction)
 
 
 def huber_loss(
@@ -94,17 +98,33 @@ def huber_loss(
     """
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
-    input, target = same_shape("huber_loss", input, target)
+    input, target = truths_as_numbers(*same_shape("huber_loss", input, target))
     difference = input - target
     distance = difference.abs()
-    loss = _core.where(distance <= delta, difference.square() * 0.5, (distance - 0.5 * delta) * delta)
+    far = distance > delta
+    square = _core.where(far, 0.0, difference).square()
+    loss = _core.where(far, (distance - 0.5 * delta) * delta, square * 0.5)
     return _weighted(weight, loss, reduction)
 
 
-def _log_at_least(input: Tensor, least: float = -100.0) -> Tensor:
-    """The logarithm, kept from falling below a number: finite, with a finite gradient, at zero too."""
-    zero = input <= 0
-    return _core.where(zero, least, _core.where(zero, 1.0, input).log().clamp(min=least))
+class _BinaryCrossEntropy(Function):
+    """The logarithms are kept above -100; the slope is not, but is finite: a certainty that is wrong is pushed back."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, target: Tensor) -> Tensor:
+        ctx.save_for_backward(input, target)
+        return (target - 1) * (-input).log1p().clamp(min=-100) - target * input.log().clamp(min=-100)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        input, target = ctx.saved_tensors
+        (grad,) = grad_outputs
+        of_input = of_target = None
+        if ctx.needs_input_grad[0]:
+            of_input = grad * (input - target) / ((1 - input) * input).clamp(min=1e-12)
+        if ctx.needs_input_grad[1]:
+            of_target = grad * ((-input).log1p() - input.log())
+        return of_input, of_target
 
 
 def binary_cross_entropy(
@@ -131,7 +151,7 @@ def binary_cross_entropy(
             f"binary_cross_entropy: Found dtype {target.dtype} of the target but expected {input.dtype}, "
             "the input's: convert it, target.to(input.dtype)"
         )
-    loss = -(target * _log_at_least(input) + (1 - target) * _log_at_least(1 - input))
+    loss = _BinaryCrossEntropy.apply(input, target)
     loss = reduced(loss if weight is None else loss * weight, reduction)
     # Of the result, so that the ranges are looked at in the loop that computes it.
     loss = _core.checked(loss, ~((input >= 0) & (input <= 1)), "probability")

@@ -49,6 +49,8 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
+    if input.dim() == 1 and not input.shape[0]:
+        return input.clone()
     if input.dim() < 2:
         raise ValueError(f"batch_norm expects an input of at least 2 dimensions, got shape {tuple(input.shape)}")
     _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)

@@ -30,7 +30,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for dim, (before, after) in sides.items():
         if input.shape[dim] + before + after < 0:
             raise RuntimeError(
-                f"narrow(): padding {counts} takes more than there is from dimension {dim} of shape {tuple(input.shape)}"
+                f"narrow(): negative padding {counts} removes more than dimension {dim} of shape {tuple(input.shape)} has"
             )
     if mode == "constant":
         return _constant(input, sides, 0.0 if value is None else value)

@@ -13,6 +13,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt.nn.functional._layer_norm import _HALVES
 from gt.nn.functional._padding import pad
 from gt.nn.functional._windows import per_dimension
 
@@ -226,6 +227,13 @@ def _avg_pool(
 ) -> Tensor:
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
+    if not input.is_floating_point() and input.dtype != _core.int64:
+        raise NotImplementedError(f"{name} is not defined on {input.dtype}: convert the input first, x.float()")
+    if input.dtype in _HALVES:
+        # The total of a large window may be too large for the dtype although its mean is not.
+        wide = input.float()
+        options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        return _avg_pool(name, rank, wide, *options).to(input.dtype)
     x, single = _batched(name, input, rank)
     grid = _Grid(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
     counts = _divisors(grid, count_include_pad)
@@ -241,14 +249,17 @@ def _avg_pool(
             total = parts[0]
             for part in parts[1:]:
                 total = total + part
+    # Means of integers are integers, cut off towards zero.
+    rounding = None if x.is_floating_point() else "trunc"
     if divisor_override is not None:
-        made = total / divisor_override
+        made = total.div(divisor_override, rounding_mode=rounding)
     elif all(len(set(row)) == 1 for row in counts):
-        made = total / math.prod(row[0] for row in counts)
+        made = total.div(math.prod(row[0] for row in counts), rounding_mode=rounding)
     else:
         made = total
         for i, row in enumerate(counts):
-            made = made / _core.tensor(row, dtype=x.dtype).reshape(-1, *([1] * (rank - 1 - i)))
+            divisors = _core.tensor(row, dtype=x.dtype).reshape(-1, *([1] * (rank - 1 - i)))
+            made = made.div(divisors, rounding_mode=rounding)
     return made.squeeze(0) if single else made
 
 

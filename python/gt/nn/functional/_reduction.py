@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from gt import _core
 from gt._core import Tensor
 from gt._methods.joining import broadcast_tensors
 
@@ -28,6 +29,15 @@ def legacy(reduction: str, size_average: bool | None, reduce: bool | None) -> st
         f"size_average and reduce args will be deprecated, please use reduction={chosen!r} instead.", stacklevel=3
     )
     return chosen
+
+
+def truths_as_numbers(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Where one of the two is bool, both in the dtype of the other."""
+    if input.dtype == target.dtype:
+        return input, target
+    if target.dtype == _core.bool:
+        return input, target.to(input.dtype)
+    return (input.to(target.dtype) if input.dtype == _core.bool else input), target
 
 
 def same_shape(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from gt._missing import missing
+
 
 def __getattr__(name: str) -> Any:
     # `nn.modules.Linear`, as PyTorch has it beside `nn.Linear`.
@@ -9,4 +11,4 @@ def __getattr__(name: str) -> Any:
 
     if name in nn.__all__ and isinstance(getattr(nn, name), type):
         return getattr(nn, name)
-    raise AttributeError(f"module 'gt.nn.modules' has no attribute {name!r}")
+    raise missing("gt.nn.modules", name)

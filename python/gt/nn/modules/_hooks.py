@@ -178,7 +178,7 @@ class _BackwardBoundary:
             import warnings
 
             warnings.warn(
-                f"a backward hook sees tensors, or tuples of them, and the forward pass gave {type(result).__name__}",
+                f"a module with backward hooks must return a tensor or a tuple of tensors, but forward returned {type(result).__name__}",
                 stacklevel=4,
             )
             return result

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gt._missing import missing
 from gt.nn.utils import packed_sequence, rnn
 from gt.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -46,5 +47,5 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"gt.nn.utils.{name}")
     if name not in _LATER:
-        raise AttributeError(f"module 'gt.nn.utils' has no attribute {name!r}")
+        raise missing("gt.nn.utils", name)
     return getattr(import_module(f"gt.nn.utils.{_LATER[name]}"), name)

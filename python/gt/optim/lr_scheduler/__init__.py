@@ -1,5 +1,6 @@
 """Schedules for the learning rates of an optimizer: step the optimizer, then the schedule."""
 
+from gt._missing import names_missing_in
 from gt.optim.lr_scheduler.base import LRScheduler
 from gt.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from gt.optim.lr_scheduler.cycles import CyclicLR, OneCycleLR
@@ -26,3 +27,6 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+
+__getattr__ = names_missing_in("gt.optim.lr_scheduler")

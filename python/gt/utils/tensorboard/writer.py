@@ -13,11 +13,12 @@ import os
 import socket
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gt import _core
 from gt._core import Tensor
+from gt._output_files import make_folder, may_write, new_file
 from gt.utils.tensorboard import messages
 from gt.utils.tensorboard.distribution import distribution
 from gt.utils.tensorboard.pictures import encoded, grid, in_order
@@ -49,10 +50,12 @@ class EventFile:
     def __init__(self, log_dir: str, suffix: str = "") -> None:
         global _made
         _made += 1
-        os.makedirs(log_dir, exist_ok=True)
+        make_folder(log_dir)
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{_made}{suffix}"
         self.path = os.path.join(log_dir, name)
-        self._file: Any = open(self.path, "wb")
+        # Under `gt plan` events are dropped, and their scalars are not read.
+        self._is_kept = may_write(self.path)
+        self._file: Any = new_file(self.path)
         self._waiting: list[bytes | _PendingScalar] = [messages.event(time.time(), None, messages.file_version())]
         self.flush()
 
@@ -68,6 +71,8 @@ class EventFile:
     def flush(self) -> None:
         """Writes what waits, after one read for all scalars in it."""
         events, self._waiting = self._waiting, []
+        if not self._is_kept:
+            return
         pending = [event for event in events if isinstance(event, _PendingScalar)]
         failure = None
         try:
@@ -86,9 +91,11 @@ class EventFile:
     def close(self) -> None:
         """Writes what waits and ends the file."""
         if self._file is not None:
-            self.flush()
-            self._file.close()
-            self._file = None
+            try:
+                self.flush()
+            finally:
+                self._file.close()
+                self._file = None
 
 
 def _number_or_nan(value: Tensor) -> float:
@@ -102,8 +109,19 @@ _open: weakref.WeakSet[SummaryWriter] = weakref.WeakSet()
 
 
 def _close_all() -> None:
-    for writer in list(_open):
-        writer.close()
+    _each(SummaryWriter.close, list(_open))
+
+
+def _each(action: Callable[[Any], None], targets: Iterable[Any]) -> None:
+    """Calls it for each, also after one has failed; then raises the first failure."""
+    failures = []
+    for target in targets:
+        try:
+            action(target)
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 class SummaryWriter:
@@ -183,7 +201,7 @@ class SummaryWriter:
         now = time.time() if walltime is None else walltime
         if isinstance(value, Tensor):
             if value.numel() != 1:
-                raise ValueError(f"scalar {tag!r} must have one element, not the shape {tuple(value.shape)}")
+                raise ValueError(f"scalar {tag!r} must have one element, but has shape {tuple(value.shape)}")
             self._file(folder).add(_PendingScalar(now, _step(step), tag, value))
             return
         content = messages.summary([messages.scalar(tag, float(value))])
@@ -283,15 +301,15 @@ class SummaryWriter:
     def flush(self) -> None:
         """Writes everything that was added. Waits for scalars that are tensors."""
         self._flushed_at = time.monotonic()
-        for file in self._files.values():
-            file.flush()
+        _each(EventFile.flush, self._files.values())
 
     def close(self) -> None:
         """Writes everything and closes the files; a closed writer takes nothing more."""
-        for file in self._files.values():
-            file.close()
-        self._closed = True
-        _open.discard(self)
+        try:
+            _each(EventFile.close, self._files.values())
+        finally:
+            self._closed = True
+            _open.discard(self)
 
 
 def _step(step: Any) -> int | None:

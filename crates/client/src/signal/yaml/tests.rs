@@ -30,6 +30,10 @@ fn the_forms_of_a_signal() {
     let ids = Workers::Listed(vec![WorkerName::Id("worker_1".into()), WorkerName::Id("x".into())]);
     assert_eq!(inside, SignalConfig::replicated(ids));
     assert_eq!(one("a: {compile: true}").shard, []);
+    // As `ShardConfig` of Python: axis 0 unless another one is named.
+    let first = |workers| vec![ShardConfig { axis: Some(0), workers }];
+    assert_eq!(one("a:\n  shard: {workers: [0, 1]}\n").shard, first(indices(&[0, 1])));
+    assert_eq!(one("a:\n  shard: {replicated: false}\n").shard, first(Workers::All));
     assert_eq!(parse("").unwrap(), []);
     assert_eq!(parse("# nothing\n---\n").unwrap(), []);
 }
@@ -39,36 +43,35 @@ fn every_error_says_where() {
     let cases = [
         ("a:\n  shard: {axis: 0}\n  shards: 1\n", 3, 3, "unknown key \"shards\""),
         ("a:\n  shard: {axis: 0, workres: [0]}\n", 2, 20, "unknown key \"workres\""),
-        ("a:\n  shard: {axis: 0, workers: [0, -1]}\n", 2, 33, "index is from 0"),
-        ("a:\n  shard: {axis: 0, workers: [0, 1, 0]}\n", 2, 36, "worker 0 is there twice"),
+        ("a:\n  shard: {axis: 0, workers: [0, -1]}\n", 2, 33, "index must be between 0"),
+        ("a:\n  shard: {axis: 0, workers: [0, 1, 0]}\n", 2, 36, "worker 0 is listed twice"),
         ("a:\n  shard: {axis: 0, workers: []}\n", 2, 29, "workers is empty"),
-        ("a:\n  shard: {axis: 0, workers: 0}\n", 2, 29, "from 1 to"),
+        ("a:\n  shard: {axis: 0, workers: 0}\n", 2, 29, "between 1 and"),
         ("a:\n  shard: {axis: 0, workers: [1.5]}\n  x: 1", 3, 3, "unknown key"),
-        ("a:\n  shard: {axis: 0, workers: [[0]]}\n", 2, 30, "the index or the id"),
-        ("a:\n  shard: {axis: zero}\n", 2, 17, "expected the number of an axis, got text"),
-        ("a:\n  shard: {axis: -1}\n", 2, 17, "axis is from 0"),
-        ("a:\n  shard: {axis: 99}\n", 2, 17, "axis is from 0"),
-        ("a:\n  shard: {workers: [0]}\n", 2, 10, "axis is missing"),
+        ("a:\n  shard: {axis: 0, workers: [[0]]}\n", 2, 30, "expected a worker index or name"),
+        ("a:\n  shard: {axis: zero}\n", 2, 17, "expected an axis number, got text"),
+        ("a:\n  shard: {axis: -1}\n", 2, 17, "axis must be between 0"),
+        ("a:\n  shard: {axis: 99}\n", 2, 17, "axis must be between 0"),
         ("a:\n  shard: 3\n", 2, 10, "expected a mapping with axis and workers"),
-        ("a:\n  shard: {axis: 0}\n  replicated: true\n", 3, 3, "exclude each other"),
+        ("a:\n  shard: {axis: 0}\n  replicated: true\n", 3, 3, "not both"),
         ("a:\n  replicated: 1\n", 2, 15, "expected true or false"),
         ("a:\n  compile: yes please\n", 2, 12, "expected true or false"),
         ("a:\n  backward: [b]\n", 2, 13, "expected the name of a signal"),
-        ("a:\n  workers: [0]\n", 2, 3, "workers without shard"),
-        ("a: {compile: true}\na: {compile: false}\n", 2, 1, "\"a\" is there twice, first in line 1"),
-        ("a:\n  compile: true\n  compile: true\n", 3, 3, "there twice"),
-        ("a:\n  shard: [{axis: 0, workers: 2}, {axis: 0, workers: 2}]\n", 2, 3, "axis 0 is cut twice"),
-        ("a:\n  shard: [{axis: 0, workers: [0]}, {axis: 1, workers: 2}]\n", 2, 3, "are a number"),
+        ("a:\n  workers: [0]\n", 2, 3, "`workers` also needs `shard` or"),
+        ("a: {compile: true}\na: {compile: false}\n", 2, 1, "duplicate key \"a\", first used on line 1"),
+        ("a:\n  compile: true\n  compile: true\n", 3, 3, "duplicate key"),
+        ("a:\n  shard: [{axis: 0, workers: 2}, {axis: 0, workers: 2}]\n", 2, 3, "axis 0 is sharded twice"),
+        ("a:\n  shard: [{axis: 0, workers: [0]}, {axis: 1, workers: 2}]\n", 2, 3, "give each a number"),
         ("a:\n  shard: [{axis: 0}, {axis: 1}]\n", 2, 3, "at most one axis"),
-        ("a:\n  shard: [{axis: 0, workers: 65536}, {axis: 1, workers: 2}]\n", 2, 3, "a mesh of more than"),
-        ("a:\n  shard: [{axis: 0, workers: 2}, {axis: 1, workers: 2}]\n  workers: [0, 1]\n", 2, 3, "4 places"),
+        ("a:\n  shard: [{axis: 0, workers: 65536}, {axis: 1, workers: 2}]\n", 2, 3, "the mesh has more than"),
+        ("a:\n  shard: [{axis: 0, workers: 2}, {axis: 1, workers: 2}]\n  workers: [0, 1]\n", 2, 3, "needs 4 workers"),
         ("a:\n", 1, 2, "expected a mapping"),
-        ("[a, b]\n", 1, 1, "expected signals by name"),
+        ("[a, b]\n", 1, 1, "expected a mapping of signal names"),
         ("a: {shard: {axis: 0}\nb: 1\n", 2, 1, "flow"),
         ("a: &x {compile: true}\nb: *x\n", 2, 4, "aliases"),
         ("a: !!map {compile: true}\n", 1, 4, "tags"),
         ("? [a]\n: {compile: true}\n", 1, 3, "expected a name"),
-        ("a: {compile: true}\n---\nb: {compile: true}\n", 2, 1, "second document"),
+        ("a: {compile: true}\n---\nb: {compile: true}\n", 2, 1, "one YAML document"),
     ];
     for (text, line, column, message) in cases {
         let e = parse(text).expect_err(text);

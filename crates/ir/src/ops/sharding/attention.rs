@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Vals, aligned};
 use crate::ops::{Attention, AttentionGrad};
 use crate::shard::{LocalCx, Sharding, Split, Strategy};
-use crate::{Emit, Shape, TensorType, Val};
+use crate::{Emit, TensorType, Val};
 
 /// Along batches, then along heads: what queries, keys and the mask are cut into. Whatever has a row per query goes with the
 /// queries.
@@ -19,7 +19,7 @@ struct Cut {
 
 fn cuts(ins: &[TensorType], masked: bool) -> Vec<Cut> {
     let (q, k) = (ins[0].shape, ins[1].shape);
-    let scores = Shape::new(&[q[0], q[1], q[2], k[2]]);
+    let scores = q.with_extent(3, k[2]).expect("infer made sure that scores fit");
     let mask = |axis, unit| masked.then(|| aligned(&ins[3].shape, &scores, axis, unit));
     let mut found = Vec::new();
     if q[0] > 1 {
@@ -38,7 +38,7 @@ fn cuts(ins: &[TensorType], masked: bool) -> Vec<Cut> {
 }
 
 impl Sharding for Attention {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -55,7 +55,7 @@ impl Sharding for Attention {
 }
 
 impl Sharding for AttentionGrad {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {

@@ -18,7 +18,7 @@ fn whole_then_cut(op: Op, cx: &LocalCx<'_>, e: &mut dyn Emit) -> Vals {
 }
 
 impl Sharding for Fill {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, _: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -30,7 +30,7 @@ impl Sharding for Fill {
 }
 
 impl Sharding for Iota {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, _: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -42,7 +42,7 @@ impl Sharding for Iota {
 }
 
 impl Sharding for Random {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, _: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -54,7 +54,7 @@ impl Sharding for Random {
 }
 
 impl Sharding for Upload {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, _: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {

@@ -15,7 +15,7 @@ fn rows(ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
 }
 
 impl Sharding for CrossEntropy {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -27,7 +27,7 @@ impl Sharding for CrossEntropy {
 }
 
 impl Sharding for CrossEntropyGrad {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {

@@ -17,7 +17,7 @@ fn each_axis(ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
 }
 
 impl Sharding for Unary {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -56,7 +56,7 @@ impl Binary {
 }
 
 impl Sharding for Binary {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -70,7 +70,7 @@ impl Sharding for Binary {
 }
 
 impl Sharding for Compare {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -82,7 +82,7 @@ impl Sharding for Compare {
 }
 
 impl Sharding for Select {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -102,7 +102,7 @@ impl Sharding for Select {
 }
 
 impl Sharding for Cast {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {

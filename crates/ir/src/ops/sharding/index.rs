@@ -10,7 +10,7 @@ use super::{Vals, axes, from_one, partial_kinds, sums};
 use crate::ops::{Check, Complaint, Gather, Pad, Put, PutMode, ReduceKind, Reshape, Scatter, Take};
 use crate::rows::{BinaryKind, CompareKind};
 use crate::shard::{LocalCx, Part, Sharding, Split, Strategy};
-use crate::{AxisSet, DType, Emit, FailureKind, Op, OpError, Scalar, Shape, Steps, TensorType, Val};
+use crate::{AxisSet, Counts, DType, Emit, FailureKind, Op, OpError, Scalar, Shape, Steps, TensorType, Val};
 
 const WHOLE: Split = Split::Replicate;
 
@@ -60,9 +60,8 @@ impl Positions {
 
     /// `x`, whose last axes but `after` are those of the positions, with zeros where they are not in the part.
     fn only_mine(&self, e: &mut dyn Emit, x: Val, after: usize) -> Result<Val, OpError> {
-        let mut shape = e.ty(self.mine).shape;
-        (0..after).for_each(|_| shape.push(1));
-        let mine = e.reshape(self.mine, shape)?;
+        let own = e.ty(self.mine).shape;
+        let mine = e.reshape(self.mine, (0..after).fold(own, |shape, _| shape.with_unit_axis(shape.rank())))?;
         let dtype = e.ty(x).dtype;
         e.select(mine, x, 0.0, dtype)
     }
@@ -76,7 +75,7 @@ fn with_room(
     write: impl FnOnce(&mut dyn Emit, Val) -> Result<Val, OpError>,
 ) -> Result<Val, OpError> {
     let shape = e.ty(part).shape;
-    let (low, mut high) = (Shape::splat(shape.rank(), 0), Shape::splat(shape.rank(), 0));
+    let (low, mut high) = (Counts::splat(shape.rank(), 0), Counts::splat(shape.rank(), 0));
     high[axis] = 1;
     let room = e.one(Pad { low, high }.into(), &[part], &[Scalar::I64(0)])?;
     let written = write(e, room)?;
@@ -145,7 +144,7 @@ fn read_part(
 }
 
 impl Sharding for Take {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -167,7 +166,7 @@ impl Sharding for Take {
 }
 
 impl Sharding for Put {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -212,7 +211,7 @@ impl Sharding for Put {
 }
 
 impl Sharding for Gather {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -235,7 +234,7 @@ impl Sharding for Gather {
 }
 
 impl Sharding for Scatter {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {

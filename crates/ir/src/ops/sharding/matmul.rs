@@ -6,7 +6,7 @@ use crate::shard::{LocalCx, Sharding, Split, Strategy};
 use crate::{Emit, Shape, TensorType, Val};
 
 impl Sharding for Matmul {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -15,7 +15,7 @@ impl Sharding for Matmul {
         // Where rows and the inner axis of the first, the inner axis and columns of the second are.
         let (rows, inner_a) = if self.turn_a { (ra - 1, ra - 2) } else { (ra - 2, ra - 1) };
         let (inner_b, columns) = if self.turn_b { (rb - 1, rb - 2) } else { (rb - 2, rb - 1) };
-        let batches = |shape: &Shape| Shape::new(&shape[..shape.rank() - 2]);
+        let batches = |shape: &Shape| shape.leading(shape.rank() - 2);
         let (batch_a, batch_b, batch_out) = (batches(&a), batches(&b), batches(&out));
         let whole = Split::Replicate;
         let mut found: Vec<Strategy> = axes(&batch_out)

@@ -6,7 +6,7 @@ use crate::shard::{LocalCx, Sharding, Split, Strategy};
 use crate::{Emit, TensorType, Val};
 
 impl Sharding for UpdateSlice {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -27,7 +27,7 @@ impl Sharding for UpdateSlice {
 }
 
 impl Sharding for Pad {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -43,7 +43,7 @@ impl Sharding for Pad {
 }
 
 impl Sharding for Concat {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {

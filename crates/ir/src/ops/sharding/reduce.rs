@@ -11,7 +11,7 @@ fn kept(axis: usize, reduced: AxisSet, keepdim: bool) -> usize {
 }
 
 impl Sharding for Reduce {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -42,7 +42,7 @@ impl Sharding for Reduce {
 }
 
 impl Sharding for ArgReduce {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {

@@ -6,7 +6,7 @@ use crate::shard::{LocalCx, Sharding, Split, Strategy};
 use crate::{Emit, TensorType, Val};
 
 impl Sharding for Scan {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -24,7 +24,7 @@ impl Sharding for Scan {
 }
 
 impl Sharding for Sort {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {

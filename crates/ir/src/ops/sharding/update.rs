@@ -6,7 +6,7 @@ use crate::shard::{LocalCx, Sharding, Split, Strategy};
 use crate::{Emit, TensorType, Val};
 
 impl Sharding for Update {
-    fn beside(&self, ins: usize) -> usize {
+    fn packed_tensors(&self, ins: usize) -> usize {
         self.tensors(ins).unwrap_or(1)
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {

@@ -44,7 +44,7 @@ fn common_divisor(a: usize, b: usize) -> usize {
 }
 
 impl Sharding for Reshape {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -71,7 +71,7 @@ impl Sharding for Reshape {
 }
 
 impl Sharding for Permute {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], outs: &[TensorType]) -> Vec<Strategy> {
@@ -84,7 +84,7 @@ impl Sharding for Permute {
 }
 
 impl Sharding for Broadcast {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -97,7 +97,7 @@ impl Sharding for Broadcast {
 }
 
 impl Sharding for Slice {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -117,7 +117,7 @@ impl Sharding for Slice {
         for axis in 0..shape.rank() {
             // Only axes that are taken whole are ever cut.
             if !region.is_whole_along(&shape, axis) {
-                op.sizes[axis] = region.size[axis];
+                op.sizes = op.sizes.with_extent(axis, region.size[axis])?;
             }
         }
         cx.run(op, vals, e)

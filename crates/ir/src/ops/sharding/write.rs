@@ -6,7 +6,7 @@ use crate::shard::{LocalCx, Sharding, Split, Strategy};
 use crate::{Emit, TensorType, Val};
 
 impl Sharding for Write {
-    fn beside(&self, ins: usize) -> usize {
+    fn packed_tensors(&self, ins: usize) -> usize {
         ins / 2
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
@@ -21,7 +21,7 @@ impl Sharding for Write {
 }
 
 impl Sharding for Check {
-    fn beside(&self, _: usize) -> usize {
+    fn packed_tensors(&self, _: usize) -> usize {
         1
     }
     fn shard(&self, ins: &[TensorType], _: &[TensorType]) -> Vec<Strategy> {
