@@ -10,12 +10,13 @@
 use gt_client::link::{Link, WaitError};
 use gt_client::session::{Cuts, Session, set_starter};
 use gt_client::{HostTensor, Result, RunAhead, Tensor};
-use gt_ir::{TensorId, Window};
+use gt_ir::TensorId;
+use gt_stream::Occurrence;
 
 struct Nobody;
 
 impl Link for Nobody {
-    fn send(&self, _: Window, _: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, _: Occurrence, _: &dyn Fn() -> bool) -> Result<(), WaitError> {
         Ok(())
     }
     fn read(&self, _: TensorId, _: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {
@@ -53,6 +54,7 @@ fn main() -> Result<()> {
             batch_size: None,
             cuts: Cuts::NEAR,
             join_after: None,
+            loops: None,
             waits: false,
             debug: None,
             ahead: RunAhead::default(),

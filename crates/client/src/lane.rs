@@ -23,13 +23,15 @@
 //! comes with the next cut that the stream decides in some lane, whose call raises what is wrong.
 
 mod cut;
+mod loops;
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gt_ir::{Bytes, ExternalValue, Ins, Instr, Op, Outs, Payload, Scalar, Scalars, ScopeId, TensorId, Window};
+use gt_ir::{Bytes, ExternalValue, Ins, Op, Payload, Scalar, ScopeId, SiteId, TensorId};
+use gt_stream::{Expectations, Recording};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::Result;
@@ -46,6 +48,8 @@ use crate::value::Value;
 use cut::{Cut, cut_foreign};
 pub(crate) use cut::{boundary, cut_all, cut_for_read, has_unsent};
 pub use cut::{cut, hand_over, idle_cut};
+pub use loops::LoopOptions;
+use loops::Loops;
 
 /// Uploads up to this size ride inside the window however many there are; larger ones cut it when they add up.
 pub(crate) const UPLOAD_CUT_BYTES: usize = 16 << 20;
@@ -65,7 +69,9 @@ pub struct Lane {
 
 #[derive(Default)]
 struct Pending {
-    window: Window,
+    recording: Recording,
+    /// What follows what: the next window is recorded against it.
+    expectations: Expectations,
     upload_bytes: usize,
     next: u64,
     /// Names that were freed, and sent as such.
@@ -87,12 +93,30 @@ struct Pending {
     recorded: u64,
     seen_by_idle: u64,
     stretches: Stretches,
+    loops: Loops,
+    /// The window being recorded is under a signal that compiles, from its first instruction on.
+    compiles: bool,
+    /// An iteration of a loop ends with the last instruction, and a window with it.
+    loop_ends: bool,
     /// An idle cut fell into the stretch being recorded.
     stretch_broken: bool,
     random: Stream,
     /// Under signals: values from before are written down, those of this window so far in `met`.
     meets: bool,
-    met: HashSet<(TensorId, bool)>,
+    met: Vec<ExternalValue>,
+    is_met: HashSet<(TensorId, bool)>,
+}
+
+/// An instruction that is being recorded.
+struct Recorded<'a> {
+    op: Op,
+    ins: &'a [TensorId],
+    /// The name of its first result; the others follow.
+    first: TensorId,
+    outs: usize,
+    scalars: &'a [Scalar],
+    scope: ScopeId,
+    site: SiteId,
 }
 
 /// All lanes there ever were; a thread that starts takes over the lane of one that ended.
@@ -134,6 +158,17 @@ fn watch_end() {
     let _ = LEAVES.try_with(|leaves| {
         leaves.get_or_init(|| Leaves);
     });
+}
+
+/// From now on windows of the calling thread are compiled at first sight, or no more. What was recorded before is another window.
+///
+/// # Errors
+/// When a wait for credits was interrupted; it is done all the same.
+pub(crate) fn compile_from_now_on(compiles: bool) -> Result<()> {
+    let lane = mine();
+    let cut = lane.cut_unless_joined();
+    lane.pending.lock().compiles = compiles;
+    cut
 }
 
 /// Takes the calling thread's lane from it; what was recorded there is sent.
@@ -253,15 +288,14 @@ pub(crate) fn recorded(
     if let Op::Upload(upload) = &op {
         pending.upload_bytes += upload.shape.numel() * upload.dtype.size();
         if let Some(bytes) = payload {
-            let instr = pending.window.instrs.len() as u32;
-            pending.window.uploads.push(Payload { instr, bytes });
+            let instr = pending.recording.len() as u32;
+            pending.recording.add_payload(Payload { instr, bytes });
         }
     }
     let scope = if pending.meets { pending.meet(lane.number, ins) } else { ScopeId(0) };
     let first = pending.name(lane.number, outs);
-    let outs = (0..outs as u64).map(|i| TensorId(first.0 + i)).collect();
-    let (scalars, site) = (Scalars::from_slice(scalars), site::here(Location::caller()));
-    Ok((first, lane.push(session, pending, Instr { op, outs, ins: ids, scalars, scope, site }, work_ns)))
+    let recorded = Recorded { op, ins: &ids, first, outs, scalars, scope, site: site::here(Location::caller()) };
+    Ok((first, lane.push(session, pending, recorded, work_ns)))
 }
 
 /// [`record`] of an instruction with one output on what tensors show. Nothing is counted: names are looked up where they are
@@ -292,11 +326,9 @@ pub(crate) fn record_shown<const N: usize>(
         ids.push(id);
     }
     let id = pending.name(lane.number, 1);
-    // Pushed one by one: copying a slice is a call, and most ops have none.
-    let (mut numbers, site) = (Scalars::new(), site::here(Location::caller()));
-    scalars.iter().for_each(|&number| numbers.push(number));
-    let instr = Instr { op, outs: Outs::from_buf([id]), ins: ids, scalars: numbers, scope: ScopeId(0), site };
-    let sent = lane.push(session, pending, instr, work_ns);
+    let site = site::here(Location::caller());
+    let recorded = Recorded { op, ins: &ids, first: id, outs: 1, scalars, scope: ScopeId(0), site };
+    let sent = lane.push(session, pending, recorded, work_ns);
     if sent.is_err() {
         free(id, false);
     }
@@ -326,7 +358,7 @@ impl Lane {
             return true;
         }
         let mut pending = self.pending.lock();
-        if !own.has_ended() || pending.freed + pending.window.frees.len() as u64 != pending.next {
+        if !own.has_ended() || pending.freed + pending.recording.frees() as u64 != pending.next {
             return false;
         }
         *own = seat;
@@ -337,20 +369,37 @@ impl Lane {
 
     /// Appends an instruction to the window, and sends the window once it is full.
     #[inline]
-    fn push(&self, session: &Session, mut pending: MutexGuard<'_, Pending>, instr: Instr, work_ns: u64) -> Result<()> {
+    fn push(
+        &self,
+        session: &Session,
+        mut pending: MutexGuard<'_, Pending>,
+        recorded: Recorded<'_>,
+        work_ns: u64,
+    ) -> Result<()> {
+        let Recorded { op, ins, first, outs, scalars, scope, site } = recorded;
         if session.join_after.is_some() {
-            pending.stretches.record(instr.op.kind());
+            pending.stretches.record(op.kind());
         }
-        let wakes = pending.window.instrs.is_empty() && !pending.handing;
-        pending.window.instrs.push(instr);
+        if session.loops.is_some() {
+            pending.loops.record(site.0.rotate_left(7) ^ op.kind() as u32);
+        }
+        let wakes = pending.recording.is_empty() && !pending.handing;
+        pending.recording.push(op, ins, first, outs, scalars, scope, site);
         pending.since_cut += 1;
         pending.recorded += 1;
         // What fits no machine is recorded too.
         pending.work_ns = pending.work_ns.saturating_add(work_ns);
         pending.work_since_cut_ns = pending.work_since_cut_ns.saturating_add(work_ns);
-        let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
-            || pending.work_since_cut_ns >= WORK_CUT_NS
-            || pending.upload_bytes >= UPLOAD_CUT_BYTES;
+        let (len, cut_at) = (pending.since_cut, pending.cut_at);
+        let is_full = match (session.batch_size, &session.loops) {
+            (Some(size), _) => len >= size,
+            (None, None) => len >= cut_at,
+            (None, Some(options)) => {
+                pending.loop_ends = pending.loops.ends(options, len, cut_at);
+                pending.loop_ends || len >= pending.loops.limit(options, cut_at)
+            }
+        };
+        let full = is_full || pending.work_since_cut_ns >= WORK_CUT_NS || pending.upload_bytes >= UPLOAD_CUT_BYTES;
         drop(pending);
         if full {
             return self.cut_unless_joined();
@@ -382,7 +431,7 @@ pub(crate) fn free(id: TensorId, shared: bool) {
             pending.shared_frees.push(id);
             SHARED_FREES.store(true, Ordering::Release);
         } else {
-            pending.window.frees.push(id);
+            pending.recording.free(id);
         }
     }
 }
@@ -404,7 +453,7 @@ fn free_shared() -> Result<()> {
             SHARED_FREES.store(true, Ordering::Release);
             return sent;
         }
-        pending.window.frees.extend(ids);
+        pending.recording.free_all(ids);
     }
     Ok(())
 }
@@ -431,7 +480,7 @@ pub(crate) fn meet_from_now_on() -> Result<()> {
             all_sent = all_sent.and(lane.cut(cut));
             let mut pending = lane.pending.lock();
             // Its own thread may have gone on meanwhile. With no session there is nobody to send to, and nothing to send.
-            if pending.window.instrs.is_empty() || lane.session().is_none() {
+            if pending.recording.is_empty() || lane.session().is_none() {
                 pending.meets = true;
                 break;
             }
@@ -457,8 +506,8 @@ impl Pending {
             let (id, is_state) = (value.id(), value.is_state());
             let is_own = id.lane() == lane && id.n() >= self.first_unsent;
             // State is named wherever it was made: a model may be made and used in one window.
-            if (!is_own || is_state) && self.met.insert((id, is_state)) {
-                self.window.met.push(ExternalValue { id, ty: *value.ty(), is_state });
+            if (!is_own || is_state) && self.is_met.insert((id, is_state)) {
+                self.met.push(ExternalValue { id, ty: *value.ty(), is_state });
             }
         }
         signal::current()

@@ -30,7 +30,7 @@ mod warning;
 pub use error::{Error, Failed, Result};
 pub use gt_ir::{DType, HostTensor, Scalar, Shape, TensorType};
 pub use host::{Element, put_scalar, scalar_at};
-pub use lane::{cut, hand_over, idle_cut};
+pub use lane::{LoopOptions, cut, hand_over, idle_cut};
 pub use link::{AnnouncedBatch, WantedLoader};
 pub use loading::Loader;
 pub use ops::{Arg, Index};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use gt_ir::{Failure, FailureKind, HostTensor, TensorId, TensorType, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId, TensorType};
+use gt_stream::Occurrence;
 
 /// Why a wait ended without an answer.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub struct Progress {
 pub trait Link: Send + Sync {
     /// Takes a window, in order. Waits while credits are spent; when `cancel` says so it stops waiting and reports
     /// it, but the window is taken all the same.
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError>;
+    fn send(&self, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError>;
     /// Waits for one value.
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError>;
     /// Waits for everything sent.
@@ -107,7 +108,7 @@ pub trait Link: Send + Sync {
 }
 
 impl<L: Link + ?Sized> Link for std::sync::Arc<L> {
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         (**self).send(window, cancel)
     }
     fn read(&self, id: TensorId, cancel: &dyn Fn() -> bool) -> Result<HostTensor, WaitError> {

@@ -17,7 +17,7 @@ use gt_ir::Failure;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Failed, Result};
-use crate::lane;
+use crate::lane::{self, LoopOptions};
 use crate::link::{Link, Progress, WaitError};
 use crate::run_ahead::{Patience, RunAhead};
 use crate::seat::{self, Outer, PROCESS, Seat};
@@ -50,6 +50,8 @@ pub struct Session {
     pub cuts: Cuts,
     /// How often a stretch between two reads must have repeated before its windows are joined; never, if there is none.
     pub join_after: Option<u64>,
+    /// What is done with loops that run without a read. None leaves them as they are.
+    pub loops: Option<LoopOptions>,
     /// Each window is waited for before its thread goes on, so that a failure is raised where it was recorded. The link raises
     /// every failure then, not only those of skipped writes.
     pub waits: bool,

@@ -9,6 +9,7 @@ use gt_client::link::{Link, WaitError};
 use gt_client::session::{Cuts, Session, WaitHooks, set_starter, set_wait_hooks};
 use gt_client::{Error, HostTensor, RunAhead, Tensor};
 use gt_ir::{TensorId, Window};
+use gt_stream::Occurrence;
 
 static FULL: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -18,7 +19,8 @@ static SENT: Mutex<Vec<Window>> = Mutex::new(Vec::new());
 struct Stuck;
 
 impl Link for Stuck {
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let window = window.window();
         while FULL.load(SeqCst) && !cancel() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -51,6 +53,7 @@ fn dropping_a_shared_tensor_waited_for_room_and_lost_the_error() {
             batch_size: None,
             cuts: Cuts::NEAR,
             join_after: None,
+            loops: None,
             waits: false,
             debug: None,
             ahead: RunAhead::default(),

@@ -10,6 +10,7 @@ use gt_client::session::{self, Cuts, Session, WaitHooks, set_wait_hooks};
 use gt_client::{Error, HostTensor, RunAhead, Tensor};
 use gt_ir::rows::UnaryKind;
 use gt_ir::{OpKind, TensorId, Window};
+use gt_stream::Occurrence;
 
 /// How long the worker takes for a product.
 const PRODUCT: Duration = Duration::from_millis(3);
@@ -63,7 +64,8 @@ impl Slow {
 }
 
 impl Link for Slow {
-    fn send(&self, window: Window, _: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, _: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let window = window.window();
         let kinds = window.instrs.iter().map(|instr| instr.op.kind()).collect();
         self.seen.windows.lock().unwrap().push((kinds, window.eager, window.joined));
         self.seen.products.fetch_add(products(&window), SeqCst);
@@ -105,6 +107,7 @@ fn begin(runs: bool) -> Arc<Seen> {
         batch_size: None,
         cuts: Cuts::NEAR,
         join_after: None,
+        loops: None,
         waits: false,
         debug: None,
         ahead: RunAhead::default(),

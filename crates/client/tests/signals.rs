@@ -8,6 +8,7 @@ use gt_client::{Error, HostTensor, Result, RunAhead, Tensor};
 use gt_ir::shard::Split;
 use gt_ir::{OpKind, ScopeId, TensorId, Window};
 use gt_shard::{PlacedStep, Placer};
+use gt_stream::Occurrence;
 use parking_lot::{Mutex, MutexGuard};
 
 static SENT: Mutex<Vec<Window>> = Mutex::new(Vec::new());
@@ -18,7 +19,8 @@ const WORKERS: usize = 4;
 struct Recording;
 
 impl Link for Recording {
-    fn send(&self, window: Window, _: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, _: &dyn Fn() -> bool) -> Result<(), WaitError> {
+        let window = window.window();
         SENT.lock().push(window);
         Ok(())
     }
@@ -54,6 +56,7 @@ fn alone(yaml: &str) -> MutexGuard<'static, ()> {
             batch_size: None,
             cuts: Cuts::NEAR,
             join_after: None,
+            loops: None,
             waits: false,
             debug: None,
             ahead: RunAhead::default(),

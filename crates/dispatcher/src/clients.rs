@@ -183,8 +183,8 @@ impl Core {
         {
             session.tell(&FromServer::Home { worker: home.info.clone(), from: session.home_from });
         }
-        if let Some(digest) = session.needed {
-            session.tell(&FromServer::NeedTemplate { digest });
+        if let Some(number) = session.needed {
+            session.tell(&FromServer::NeedTemplate { number });
         }
         self.ack_now(id);
     }

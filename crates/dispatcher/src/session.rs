@@ -79,7 +79,7 @@ pub(crate) struct Session {
     /// What to say of values that are on none of the workers.
     pub(crate) lost: Option<Failure>,
     /// A template that its worker asked for, perhaps while the client was away.
-    pub(crate) needed: Option<u128>,
+    pub(crate) needed: Option<u64>,
     pub(crate) instrs_received: u64,
     pub(crate) instrs_executed: u64,
 }

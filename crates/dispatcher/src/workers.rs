@@ -155,10 +155,10 @@ impl Core {
     pub(crate) fn worker_message(&mut self, index: u32, head: &[u8]) {
         let handled = match decode::<FromWorker<'_>>(head) {
             Ok(FromWorker::Executed { session, executed }) => self.executed(index, session, executed),
-            Ok(FromWorker::NeedTemplate { session, digest }) => {
+            Ok(FromWorker::NeedTemplate { session, number }) => {
                 if let Some(session) = self.session_at(session, index) {
-                    session.needed = Some(digest);
-                    session.tell(&FromServer::NeedTemplate { digest });
+                    session.needed = Some(number);
+                    session.tell(&FromServer::NeedTemplate { number });
                 }
                 Ok(())
             }

@@ -205,11 +205,11 @@ fn templates_are_asked_for_also_after_a_reconnect() {
     let mut client = FakeClient::enter(connect(&dispatcher));
     client.stream(b"replay");
     client.connection.close();
-    say(&worker.connection, &FromWorker::NeedTemplate { session: client.session, digest: 77 });
+    say(&worker.connection, &FromWorker::NeedTemplate { session: client.session, number: 77 });
     let again = FakeClient::try_enter(connect(&dispatcher), b"", Some(client.resume_with(0))).unwrap();
-    assert!(again.all().contains(&FromServer::NeedTemplate { digest: 77 }));
-    say(&worker.connection, &FromWorker::NeedTemplate { session: client.session, digest: 78 });
-    assert_eq!(again.all(), [FromServer::NeedTemplate { digest: 78 }]);
+    assert!(again.all().contains(&FromServer::NeedTemplate { number: 77 }));
+    say(&worker.connection, &FromWorker::NeedTemplate { session: client.session, number: 78 });
+    assert_eq!(again.all(), [FromServer::NeedTemplate { number: 78 }]);
 }
 
 #[test]

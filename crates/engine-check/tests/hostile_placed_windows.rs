@@ -31,7 +31,7 @@ fn templates() -> Vec<(PlacedTemplate, PlacedBindings)> {
             }
             window.frees.iter_mut().for_each(name);
             window.instrs[4].scalars[1] = gt_ir::Scalar::I64(occurrence as i64);
-            match placer.place_window(&window, of).unwrap() {
+            match placer.place_window(&gt_stream::Occurrence::of(window).unwrap(), of).unwrap() {
                 Placed::Repeated(Repeated { template, bindings, .. }) => {
                     let template = template.as_deref().cloned().or(last.map(|(template, _)| template));
                     last = Some((template.unwrap(), bindings));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use gt_engine::{Cancel, Sink, Value};
 use gt_ir::{Cause, Failure, FailureKind, Instr, Scalar};
-use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, Slot};
+use gt_plan::{Immediates, Plan, PlanOptions, Slot};
+use gt_stream::Occurrence;
 use parking_lot::Mutex;
 
 use crate::buffer::CpuBuffer;
@@ -59,13 +60,14 @@ pub(crate) fn run(
         .ok_or_else(|| internal(format!("{} has no expansion", instr.op.display_name())))?
         .map_err(internal)?;
     let operand = |id| expansion.inputs.iter().position(|&i| i == id);
-    let mut canonicalizer = Canonicalizer::default();
-    let canonical = canonicalizer.run(&expansion.window, |id| operand(id).map(|i| types[i])).map_err(internal)?;
+    let occurrence = Occurrence::of(expansion.window).map_err(internal)?;
+    let used: Vec<usize> = occurrence.bindings().inputs.iter().filter_map(|&id| operand(id)).collect();
+    let input_types: Vec<_> = used.iter().map(|&i| types[i]).collect();
     let options = PlanOptions { limits: LIMITS, ..PlanOptions::DEFAULT };
-    let plan = gt_plan::build(&expansion.window, canonical, options).map_err(internal)?;
+    let plan = gt_plan::build(occurrence.recipe(), &input_types, options).map_err(internal)?;
     let steps = prepare_steps(&plan);
-    let immediates = Immediates::of(&expansion.window);
-    let inputs = canonical.inputs.iter().filter_map(|&id| operand(id)).map(|i| Ok(ins[i].clone())).collect();
+    let immediates = Immediates::of(&occurrence);
+    let inputs = used.iter().map(|&i| Ok(ins[i].clone())).collect();
     let (sink, mut slots) = (Kept::default(), Vec::new());
     // It is one instruction, and who asked for it wants a result.
     let cancel = Cancel::default();
@@ -77,12 +79,13 @@ pub(crate) fn run(
         if let Some(i) = operand(id) {
             return Ok(ins[i].clone());
         }
-        let found = published.iter().find(|(slot, _)| canonical.id(*slot) == id).map(|(_, value)| value.clone());
+        let found =
+            published.iter().find(|(slot, _)| occurrence.id_of_slot(*slot) == id).map(|(_, value)| value.clone());
         match found {
             Some(Ok(buffer)) => Ok(buffer),
             Some(Err(failure)) => {
                 let behind = failure.cause.and_then(|cause| input_behind(cause, &plan));
-                let number = behind.and_then(|slot| operand(canonical.id(slot)));
+                let number = behind.and_then(|slot| operand(occurrence.id_of_slot(slot)));
                 let cause = number.and_then(|number| u8::try_from(number).ok()).map(Cause::Input);
                 Err(Failure { cause, ..(*failure).clone() })
             }

@@ -9,8 +9,8 @@ use gt_ir::shard::Split;
 use gt_ir::{DType, ExternalValue, Instr, OpKind, Scalar, ScopeId, SiteId, TensorId, TensorType, Window};
 use gt_net::Frame;
 use gt_net::protocol::{DataRequest, StreamMessage, ToServer, encode};
-use gt_plan::TemplateHasher;
 use gt_shard::{Layout, Mesh, Placed, Placer};
+use gt_stream::Occurrence;
 
 fn keep(target: &str, name: &str, bytes: &[u8]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
@@ -48,6 +48,10 @@ fn windows() -> Vec<(String, Window)> {
         }
     }
     out
+}
+
+fn occurrence_of(window: &Window) -> Occurrence {
+    Occurrence::of(window.clone()).expect("an occurrence")
 }
 
 fn placed() {
@@ -90,7 +94,9 @@ fn placed() {
                 instr.ins.iter_mut().chain(&mut instr.outs).for_each(name);
             }
             window.frees.iter_mut().for_each(name);
-            if let Placed::Repeated(repeated) = placer.place_window(&window, &of).expect("it can be placed") {
+            if let Placed::Repeated(repeated) =
+                placer.place_window(&occurrence_of(&window), &of).expect("it can be placed")
+            {
                 if let Some(template) = &repeated.template {
                     found.clear();
                     template.encode(&mut found);
@@ -105,12 +111,11 @@ fn placed() {
 fn main() {
     for (name, window) in windows() {
         let (mut bytes, mut template) = (Vec::new(), Vec::new());
-        window.encode(&mut bytes);
+        let occurrence = occurrence_of(&window);
+        occurrence.encode(usize::MAX, &mut bytes);
         keep("window", &name, &bytes);
-        let mut hasher = TemplateHasher::default();
-        let bindings = hasher.run(&window, 0).1.clone();
-        hasher.template(&window).encode(&mut template);
-        bindings.encode(&mut template);
+        occurrence.template().encode(&mut template);
+        occurrence.bindings().encode(usize::MAX, &mut template);
         keep("template", &name, &template);
         let mut message = vec![4];
         message.extend(encode(&StreamMessage::Send { window: &bytes }));

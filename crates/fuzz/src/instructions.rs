@@ -7,6 +7,8 @@ use gt_ir::codec::{Reader, put_varint};
 use gt_ir::{DType, Instr, OpKind, Sample, Scalar, ScopeId, SiteId, TensorId, TensorType, Window};
 
 use crate::draw::Draw;
+use gt_stream::Occurrence;
+
 use crate::running::run_window;
 
 /// Instances of every op: what the generator changes.
@@ -96,7 +98,7 @@ pub fn instructions(bytes: &[u8]) -> bool {
     // No payloads, nothing freed; by its last bytes eager or joined.
     window.extend([0, 0, 0, (bytes.len() % 2) as u8]);
     match Window::decode(&mut Reader::new(&window)) {
-        Ok(window) => run_window(&window),
+        Ok(window) => Occurrence::of(window).is_ok_and(|window| run_window(&window)),
         Err(_) => false,
     }
 }

@@ -45,7 +45,7 @@ pub fn template(bytes: &[u8]) -> bool {
 
 fn run_steps(steps: &[LocalStep]) {
     for step in steps {
-        if let LocalStep::Window { window, .. } = step {
+        if let LocalStep::Run { window, .. } = step {
             run_window(window);
         }
     }

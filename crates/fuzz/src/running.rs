@@ -9,7 +9,8 @@ use gt_engine_check::conformance::{Collector, prepared, start};
 use gt_engine_cpu::{Config, CpuEngine};
 use gt_ir::codec::Reader;
 use gt_ir::{TensorId, TensorType, Window, moved_bytes};
-use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, build, expand, verify};
+use gt_plan::{Immediates, Plan, PlanOptions, build, expand, verify};
+use gt_stream::{Checker, Occurrence};
 
 /// What an engine may use: enough for everything small.
 const LIMIT_BYTES: u64 = 4 << 20;
@@ -19,23 +20,30 @@ const MOST_WORK: u64 = 1 << 21;
 const MOST_READ: usize = 1 << 20;
 
 pub fn window(bytes: &[u8]) -> bool {
-    let Ok(window) = Window::decode(&mut Reader::new(bytes)) else { return false };
+    let Ok(window) = Checker::default().decode(&mut Reader::new(bytes)) else { return false };
+    let (mut again, spelled) = (Vec::new(), window.window());
+    window.encode(usize::MAX, &mut again);
+    let decoded = Checker::default().decode(&mut Reader::new(&again)).expect("what was encoded can be decoded");
+    assert_eq!(decoded.window(), spelled, "CODEC-2");
     let mut again = Vec::new();
-    window.encode(&mut again);
-    assert_eq!(Window::decode(&mut Reader::new(&again)).as_ref(), Ok(&window), "CODEC-2");
+    spelled.encode(&mut again);
+    assert_eq!(Window::decode(&mut Reader::new(&again)).as_ref(), Ok(&spelled), "CODEC-2");
+    let same = Occurrence::of(spelled).expect("an occurrence is a window");
+    assert_eq!(same.recipe().instrs(), window.recipe().instrs());
     run_window(&window)
 }
 
 /// Everything a worker does with a window that no value from outside is known to; whether it was planned.
-pub fn run_window(window: &Window) -> bool {
-    let mut canonicalizer = Canonicalizer::default();
-    let Ok(canonical) = canonicalizer.run(window, |_| None) else { return false };
+pub fn run_window(window: &Occurrence) -> bool {
+    if !window.bindings().inputs.is_empty() || window.missing().next().is_some() {
+        return false;
+    }
     let mut planned = false;
     for options in [
-        PlanOptions { compiled: window.joined, ..PlanOptions::DEFAULT },
+        PlanOptions { compiled: window.bindings().joined, ..PlanOptions::DEFAULT },
         PlanOptions { fusion: false, ..PlanOptions::DEFAULT },
     ] {
-        let Ok(plan) = build(window, canonical, options) else { continue };
+        let Ok(plan) = build(window.recipe(), &[], options) else { continue };
         assert_eq!(verify(&plan), Ok(()));
         expect_values_that_can_exist(&plan);
         planned = true;
@@ -69,10 +77,10 @@ fn runs(plan: &Plan) -> bool {
         // Composites may hold far more inside than they take and make.
         let Some(expansion) = expand(&instr.op, &ins, &instr.scalars) else { continue };
         let Ok(expansion) = expansion else { return false };
-        let of = |id: TensorId| expansion.inputs.iter().position(|&input| input == id).map(|at| ins[at]);
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&expansion.window, of).expect("an expansion is a window");
-        let spelled = build(&expansion.window, canonical, PlanOptions::default()).expect("its types were inferred");
+        let of = |id: &TensorId| expansion.inputs.iter().position(|input| input == id).map(|at| ins[at]);
+        let window = Occurrence::of(expansion.window).expect("an expansion is a window");
+        let types: Vec<TensorType> = window.bindings().inputs.iter().filter_map(of).collect();
+        let spelled = build(window.recipe(), &types, PlanOptions::default()).expect("its types were inferred");
         expect_values_that_can_exist(&spelled);
         work = work.saturating_add(work_of(&spelled));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gt_client::{Error, Result};
+use gt_client::{Error, LoopOptions, Result};
 use gt_observe::output::PLAN_WORKERS;
 use gt_observe::{Component, Debug, log_path};
 use gt_worker::{CompilePolicy, SessionConfig};
@@ -29,6 +29,8 @@ pub enum Compile {
     Auto,
     /// Every window at first sight.
     Always,
+    /// Nothing. Windows are fused all the same.
+    Never,
     /// Op by op: no fusion, no templates.
     Off,
 }
@@ -50,6 +52,10 @@ pub struct Config {
     pub worker_batch_size: Option<usize>,
     /// `GT_HOTPATH_THRESHOLD`.
     pub hotpath_threshold: u64,
+    /// `GT_HOTPATH_MIN_SEQ`.
+    pub hotpath_min_seq: usize,
+    /// `GT_HOTPATH_MAX_EXPAND`.
+    pub hotpath_max_expand: usize,
     /// `GT_NUM_THREADS`.
     pub threads: Option<usize>,
     /// `GT_MEMORY_LIMIT`, in bytes.
@@ -133,10 +139,9 @@ impl Config {
             (Some(true), _) => Compile::Always,
             (Some(false), Some(true)) => Compile::Auto,
             (Some(false), _) => Compile::Off,
+            (None, Some(false)) => Compile::Never,
             (None, _) => Compile::Auto,
         };
-        // Without automatic compilation windows are still planned, but never compiled.
-        let never = auto == Some(false) && compile == Compile::Auto;
         let memory_limit = memory(get, "GT_MEMORY_LIMIT")?.unwrap_or_else(|| memory_limit::available() / 10 * 9);
         Ok(Config {
             backend,
@@ -145,7 +150,9 @@ impl Config {
             client_batch_size: count(get, "GT_CLIENT_BATCH_SIZE")?,
             blocking: flag(get, "GT_BLOCKING")?.unwrap_or(false),
             worker_batch_size: count(get, "GT_WORKER_BATCH_SIZE")?,
-            hotpath_threshold: if never { u64::MAX } else { count(get, "GT_HOTPATH_THRESHOLD")?.unwrap_or(5) as u64 },
+            hotpath_threshold: count(get, "GT_HOTPATH_THRESHOLD")?.unwrap_or(5) as u64,
+            hotpath_min_seq: count(get, "GT_HOTPATH_MIN_SEQ")?.unwrap_or(3),
+            hotpath_max_expand: count(get, "GT_HOTPATH_MAX_EXPAND")?.unwrap_or(4),
             threads: count(get, "GT_NUM_THREADS")?,
             memory_limit,
             instruction_log: text(get, "GT_INSTRUCTION_LOG")
@@ -172,9 +179,8 @@ impl Config {
         SessionConfig {
             fusion: self.compile != Compile::Off,
             compile: match self.compile {
-                Compile::Off => CompilePolicy::Never,
+                Compile::Off | Compile::Never => CompilePolicy::Never,
                 Compile::Always => CompilePolicy::Always,
-                Compile::Auto if self.hotpath_threshold == u64::MAX => CompilePolicy::Never,
                 Compile::Auto => CompilePolicy::AfterRepeats(self.hotpath_threshold),
             },
             hotpath_threshold: self.hotpath_threshold,
@@ -189,10 +195,21 @@ impl Config {
         match self.compile {
             // What is waited for is sent early.
             _ if self.blocking => None,
-            Compile::Off => None,
+            Compile::Off | Compile::Never => None,
             Compile::Always => Some(1),
-            Compile::Auto => (pays && self.hotpath_threshold != u64::MAX).then_some(self.hotpath_threshold),
+            Compile::Auto => pays.then_some(self.hotpath_threshold),
         }
+    }
+
+    /// Which loops without reads are cut where an iteration ends, and when their windows are joined.
+    pub(crate) fn loops(&self) -> Option<LoopOptions> {
+        let join_after = match self.compile {
+            _ if self.blocking => return None,
+            Compile::Off | Compile::Never => return None,
+            Compile::Always => 1,
+            Compile::Auto => self.hotpath_threshold,
+        };
+        Some(LoopOptions { shortest: self.hotpath_min_seq, join_after, joined: self.hotpath_max_expand })
     }
 
     /// Prints what a dispatcher in this process does, if that is wanted.

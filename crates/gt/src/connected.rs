@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gt_client::link::{Link, Progress, WaitError, WantedLoader, WorkerLoader};
 use gt_client::{Error, Result};
-use gt_ir::{FailureKind, HostTensor, TensorId, Window};
+use gt_ir::{FailureKind, HostTensor, TensorId};
 use gt_observe::{Event, InstructionLog, output};
 use gt_remote::ShardedSession;
+use gt_stream::Occurrence;
 use gt_worker::{Journal, SessionConfig};
 use parking_lot::Mutex;
 
@@ -119,10 +120,11 @@ impl Deref for Connected {
 }
 
 impl Link for Connected {
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         if let Some(lines) = &self.log {
-            lines.journal.received(&window);
-            lines.journal.passed_on(&window, &home(&self.group));
+            let spelled = window.window();
+            lines.journal.received(&spelled);
+            lines.journal.passed_on(&spelled, &home(&self.group));
         }
         self.group.send(window, cancel)
     }

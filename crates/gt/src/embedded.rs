@@ -9,8 +9,9 @@ use gt_client::session::{Cuts, Session};
 use gt_client::{Result, RunAhead};
 use gt_engine::presence::Waiting;
 use gt_engine_cpu::affinity::CoreAffinity;
-use gt_ir::{HostTensor, TensorId, Window};
+use gt_ir::{HostTensor, TensorId};
 use gt_observe::{Component, Debug};
+use gt_stream::Occurrence;
 use gt_worker::{Interrupted, ReadError, SessionConfig, SessionHandle, WorkerConfig};
 
 use crate::backends::Resources;
@@ -40,7 +41,7 @@ fn read_error(e: ReadError) -> WaitError {
 }
 
 impl Link for Embedded {
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         self.affinity.keep_away();
         self.session.send(window, cancel).map_err(|Interrupted| WaitError::Interrupted)
     }
@@ -121,6 +122,7 @@ pub(crate) fn start(config: &Config) -> Result<Session> {
         batch_size: config.client_batch_size,
         cuts: Cuts::NEAR,
         join_after,
+        loops: config.loops(),
         waits: config.blocking,
         debug: config.client_debug(),
         ahead: RunAhead::default(),

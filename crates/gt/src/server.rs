@@ -9,11 +9,12 @@ use gt_client::link::{Link, WaitError};
 use gt_client::session::{self, Cuts, Session};
 use gt_client::{Error, Result, RunAhead, synchronize};
 use gt_ir::ops::Upload;
-use gt_ir::{Bytes, Failure, FailureKind, Instr, Payload, SiteId, TensorId, Window};
+use gt_ir::{Bytes, Failure, FailureKind, Payload, ScopeId, SiteId, TensorId};
 use gt_net::protocol::WorkerInfo;
 use gt_net::{Address, ClientTls, Io, Secret};
 use gt_observe::output;
 use gt_remote::{Network, Options, ShardedSession};
+use gt_stream::Recording;
 use parking_lot::Mutex;
 
 use crate::config::Config;
@@ -310,6 +311,7 @@ pub(crate) fn open(config: &Config, address: &str, options: &ConnectOptions) -> 
         batch_size: config.client_batch_size.map(|n| n.min(MOST_IN_A_WINDOW)),
         cuts: Cuts::FAR,
         join_after: config.join_after(joining_pays),
+        loops: config.loops(),
         waits: config.blocking,
         debug: config.client_debug(),
         ahead: RunAhead::default(),
@@ -347,16 +349,10 @@ fn carry_over(from: &dyn Link, ids: &[TensorId], to: &dyn Link) -> Result<Vec<Go
             Err(WaitError::Interrupted) => return Err(Error::Interrupted),
         };
         let upload = Upload { dtype: value.ty.dtype, shape: value.ty.shape };
-        let instr = Instr {
-            op: upload.into(),
-            outs: [id].into_iter().collect(),
-            ins: Default::default(),
-            scalars: Default::default(),
-            scope: Default::default(),
-            site: SiteId(0),
-        };
-        let payload = Payload { instr: 0, bytes: Bytes::from(value.bytes) };
-        let window = Window { instrs: vec![instr], uploads: vec![payload], eager: true, ..Window::default() };
+        let mut recording = Recording::default();
+        recording.push(upload.into(), &[], id, 1, &[], ScopeId(0), SiteId(0));
+        recording.add_payload(Payload { instr: 0, bytes: Bytes::from(value.bytes) });
+        let Some(window) = recording.take(true, false) else { continue };
         session::blocking(|| to.send(window, &session::interrupted)).map_err(session::wait_error)?;
     }
     Ok(failed)

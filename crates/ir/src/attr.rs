@@ -20,7 +20,7 @@ pub trait Attr: Sized {
     fn print(&self, out: &mut String);
     /// Reads the text form.
     fn parse(p: &mut Parser<'_>) -> Result<Self, OpError>;
-    /// Feeds the hash; extents go through [`StreamHasher::extent`].
+    /// Feeds the hash.
     fn hash(&self, h: &mut StreamHasher);
 }
 
@@ -179,7 +179,7 @@ impl Attr for DType {
     }
 }
 
-/// Numbers that hash as extents: what a pad adds.
+/// What a pad adds.
 impl Attr for Counts {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.rank() as u8);
@@ -197,7 +197,7 @@ impl Attr for Counts {
     }
     fn hash(&self, h: &mut StreamHasher) {
         h.word(self.rank() as u64);
-        self.iter().for_each(|&d| h.extent(d));
+        self.iter().for_each(|&d| h.word(d as u64));
     }
 }
 

@@ -233,8 +233,9 @@ impl Instr {
 }
 
 /// Appends payloads, each behind the place of its instruction.
-pub fn put_payloads(out: &mut Vec<u8>, payloads: &[Payload]) {
-    put_varint(out, payloads.len() as u64);
+pub fn put_payloads<'a>(out: &mut Vec<u8>, payloads: impl IntoIterator<Item = &'a Payload, IntoIter: Clone>) {
+    let payloads = payloads.into_iter();
+    put_varint(out, payloads.clone().count() as u64);
     for payload in payloads {
         put_varint(out, payload.instr as u64);
         put_varint(out, payload.bytes.len() as u64);

@@ -1,31 +1,19 @@
-//! The two hashes of a window: *structure*, which carries fusion, and *exact*, which carries buffers.
+//! Digests of streams: 128 bits over all that is fed.
 //!
-//! HASH-1: neither sees ids, scalars, sites or the order of frees.
-//! HASH-2: structure sees of an extent only whether it is 0, 1, or equal to one seen before.
-//! HASH-3: digests are keyed by random numbers of the process. Sessions share plans by digest, so nobody outside may be able to
-//! construct a window with the digest of somebody else's. A digest means nothing to another process.
+//! HASH-1: digests are keyed by random numbers of the process, so that a peer cannot construct a window with the digest of
+//! another one. A digest means nothing to another process.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use crate::TensorType;
 
-/// A 128-bit digest: windows are compared by it alone.
+/// A 128-bit digest.
 pub type Digest = u128;
 
-/// Both digests of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WindowHash {
-    /// Ops, ranks, dtypes, axes, dependencies, equal extents, what lives and dies.
-    pub structure: Digest,
-    /// The same with the extents themselves.
-    pub exact: Digest,
-}
-
-/// The random numbers of HASH-3.
+/// The random numbers of HASH-1.
 struct Keys {
-    common: [u64; 2],
-    exact: [u64; 2],
+    start: [u64; 2],
     /// Odd, so that no multiplication loses bits.
     factors: [u64; 2],
 }
@@ -33,19 +21,17 @@ struct Keys {
 impl Keys {
     fn random() -> Keys {
         let source = RandomState::new();
-        let [a, b, c, d, e, f] = [0u64, 1, 2, 3, 4, 5].map(|n| source.hash_one(n));
-        Keys { common: [a, b], exact: [c, d], factors: [e | 1, f | 1] }
+        let [a, b, c, d] = [0u64, 1, 2, 3].map(|n| source.hash_one(n));
+        Keys { start: [a, b], factors: [c | 1, d | 1] }
     }
 }
 
 static KEYS: LazyLock<Keys> = LazyLock::new(Keys::random);
 
-/// Feeds both digests at once.
+/// Feeds a digest.
 pub struct StreamHasher {
     factors: [u64; 2],
-    common: [u64; 2],
-    exact: [u64; 2],
-    seen: Vec<usize>,
+    state: [u64; 2],
 }
 
 #[inline]
@@ -62,50 +48,26 @@ impl Default for StreamHasher {
 
 impl StreamHasher {
     fn keyed(keys: &Keys) -> StreamHasher {
-        let &Keys { common, exact, factors } = keys;
-        StreamHasher { factors, common, exact, seen: Vec::new() }
+        StreamHasher { factors: keys.factors, state: keys.start }
     }
 
-    /// Feeds a number that both digests see.
+    /// Feeds a number.
     #[inline]
     pub fn word(&mut self, word: u64) {
-        self.common[0] = fold(self.common[0], word, self.factors[0]);
-        self.common[1] = fold(self.common[1], word, self.factors[1]);
-    }
-
-    /// Feeds an extent: its value to `exact`, its class to `structure`.
-    #[inline]
-    pub fn extent(&mut self, extent: usize) {
-        self.exact[0] = fold(self.exact[0], extent as u64, self.factors[0]);
-        self.exact[1] = fold(self.exact[1], extent as u64, self.factors[1]);
-        let class = match extent {
-            0 | 1 => extent,
-            _ => {
-                2 + self.seen.iter().position(|&e| e == extent).unwrap_or_else(|| {
-                    self.seen.push(extent);
-                    self.seen.len() - 1
-                })
-            }
-        };
-        self.word(class as u64);
+        self.state[0] = fold(self.state[0], word, self.factors[0]);
+        self.state[1] = fold(self.state[1], word, self.factors[1]);
     }
 
     /// Feeds a tensor type.
     #[inline]
     pub fn tensor(&mut self, ty: &TensorType) {
         self.word((ty.dtype as u64) << 8 | ty.shape.rank() as u64);
-        ty.shape.iter().for_each(|&d| self.extent(d));
+        ty.shape.iter().for_each(|&extent| self.word(extent as u64));
     }
 
-    /// The digests of all that was fed.
-    pub fn finish(self) -> WindowHash {
-        let wide = |s: [u64; 2]| (s[0] as u128) << 64 | s[1] as u128;
-        let structure = wide(self.common);
-        let mixed = [
-            fold(self.exact[0], self.common[0], self.factors[1]),
-            fold(self.exact[1], self.common[1], self.factors[0]),
-        ];
-        WindowHash { structure, exact: wide(mixed) }
+    /// The digest of all that was fed.
+    pub fn finish(self) -> Digest {
+        (self.state[0] as u128) << 64 | self.state[1] as u128
     }
 }
 
@@ -115,7 +77,7 @@ mod tests {
     use crate::DType;
 
     #[test]
-    fn digests_of_one_window_were_the_same_in_every_process() {
+    fn digests_differ_between_processes() {
         let of = |keys: &Keys| {
             let mut hasher = StreamHasher::keyed(keys);
             hasher.tensor(&TensorType::new(DType::F32, &[2, 3]));
@@ -123,7 +85,6 @@ mod tests {
         };
         let (one, other) = (Keys::random(), Keys::random());
         assert_eq!(of(&one), of(&one));
-        assert_ne!(of(&one).structure, of(&other).structure);
-        assert_ne!(of(&one).exact, of(&other).exact);
+        assert_ne!(of(&one), of(&other));
     }
 }

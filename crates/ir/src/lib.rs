@@ -2,7 +2,7 @@
 //!
 //! Everything GT does is a stream of pure instructions over named values. This crate defines them:
 //! the op table ([`Op`], one file per family in [`ops`]), their shapes and gradients, the elementwise
-//! rows, the text form, the binary form and the hashes. It does no I/O and runs nothing.
+//! rows, the text form, the binary form and the hash. It does no I/O and runs nothing.
 //!
 //! ```
 //! use gt_ir::Instr;
@@ -44,7 +44,7 @@ pub use dtype::DType;
 pub use error::OpError;
 pub use failure::{Cause, Failure, FailureKind, SkippedWrite};
 pub use grad::{Emit, GradCx, Grads, Operand, Saves, Val};
-pub use hash::{Digest, StreamHasher, WindowHash};
+pub use hash::{Digest, StreamHasher};
 pub use host::{HostTensor, vec_for_bytes};
 pub use id_map::{IdHasher, IdMap};
 pub use instr::{INSTR_BYTES, Ins, Instr, Outs, Scalars, ScopeId, SiteId, TensorId, TensorType};

@@ -7,7 +7,7 @@
 //! [`crate::Decoder`] reads them.
 
 /// The protocol's version. Both sides must have the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// Bodies may come in shared memory.
 pub const FEATURE_SEGMENTS: u32 = 1;
 /// This side passes on what somebody else says.

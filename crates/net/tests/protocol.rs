@@ -84,7 +84,7 @@ fn from_server() -> Vec<FromServer> {
         refused(Refusal::OtherUser {}),
         refused(Refusal::Unused { most: 5 }),
         FromServer::Ack { received: 2, executed: 1 },
-        FromServer::NeedTemplate { digest: u128::MAX - 5 },
+        FromServer::NeedTemplate { number: u64::MAX - 5 },
         FromServer::WorkerLost { worker: "worker_0".into(), reason: "killed".into() },
         FromServer::Home { worker: worker(), from: 12 },
         FromServer::Status { json: "{}".into() },
@@ -96,7 +96,7 @@ fn from_worker() -> Vec<FromWorker<'static>> {
     vec![
         FromWorker::Join { proof: b"open", info: worker(), secret: secret(), sessions: vec![(1, 2), (3, 4)] },
         FromWorker::Executed { session: 1, executed: 300 },
-        FromWorker::NeedTemplate { session: 1, digest: 77 },
+        FromWorker::NeedTemplate { session: 1, number: 77 },
         FromWorker::Broken { session: 1, reason: "noise".into() },
         FromWorker::Load { busy_ns: 1, live_bytes: 2, instructions: 3, threads: 4, memory_limit: 5 },
         FromWorker::Goodbye {},
@@ -125,9 +125,9 @@ fn to_worker() -> Vec<ToWorker<'static>> {
 fn stream() -> Vec<StreamMessage<'static>> {
     vec![
         StreamMessage::Send { window: b"w" },
-        StreamMessage::Define { digest: 1, template: b"t", bindings: b"b" },
-        StreamMessage::Replay { digest: 1, bindings: b"b" },
-        StreamMessage::Template { digest: 1, template: b"t" },
+        StreamMessage::Define { number: 1, template: b"t", bindings: b"b" },
+        StreamMessage::Replay { number: 1, bindings: b"b" },
+        StreamMessage::Template { number: 1, template: b"t" },
         StreamMessage::Read { request: 1, id: TensorId::new(0, 5) },
         StreamMessage::Synchronize { request: 1 },
         StreamMessage::Trim {},

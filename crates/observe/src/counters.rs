@@ -44,8 +44,6 @@ counters! {
     plan_hits,
     /// Windows that had to be planned.
     plan_misses,
-    /// Of those, windows whose structure was known.
-    structure_hits,
     /// Windows that ran a compiled plan.
     compiled_windows,
     /// Instructions those windows had.

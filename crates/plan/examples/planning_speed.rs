@@ -1,10 +1,11 @@
-//! How long the canonical form and a plan take, per instruction.
+//! How long recording a recipe and planning it take, per instruction.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use gt_ir::{DType, TensorId, TensorType, Window};
-use gt_plan::{Canonicalizer, Immediates, PlanOptions, build};
+use gt_plan::{PlanOptions, build};
+use gt_stream::{Expectations, Occurrence, Recording};
 
 fn main() {
     let mut window = Window::default();
@@ -25,34 +26,43 @@ fn main() {
         window.frees.extend((next..next + 7).map(TensorId));
         next += 8;
     }
-    let ty = |id: TensorId| {
-        Some(if (200..300).contains(&id.0) {
-            TensorType::new(DType::F32, &[64])
-        } else {
-            TensorType::new(DType::F32, &[64, 64])
-        })
-    };
     let n = window.instrs.len();
-    let mut canonicalizer = Canonicalizer::default();
+    let record = |recording: &mut Recording| {
+        for instr in &window.instrs {
+            let (outs, scalars) = (instr.outs.len(), &instr.scalars);
+            recording.push(instr.op.clone(), &instr.ins, instr.outs[0], outs, scalars, instr.scope, instr.site);
+        }
+        recording.free_all(window.frees.iter().copied());
+        recording.take(false, false).expect("an occurrence")
+    };
+    let per_instr = |start: Instant, rounds: usize| start.elapsed().as_nanos() as f64 / (rounds * n) as f64;
     let rounds = 2000;
+    let mut recording = Recording::default();
     let start = Instant::now();
     for _ in 0..rounds {
-        black_box(canonicalizer.run(black_box(&window), ty).expect("a canonical form"));
+        black_box(record(&mut recording));
     }
-    let canonical_ns = start.elapsed().as_nanos() as f64 / (rounds * n) as f64;
+    let unexpected_ns = per_instr(start, rounds);
+    let mut expectations = Expectations::default();
     let start = Instant::now();
     for _ in 0..rounds {
-        black_box(Immediates::of(black_box(&window)));
+        recording.expect(expectations.next());
+        expectations.recorded(&record(&mut recording));
     }
-    let immediates_ns = start.elapsed().as_nanos() as f64 / (rounds * n) as f64;
-    let canonical = canonicalizer.run(&window, ty).expect("a canonical form");
+    let expected_ns = per_instr(start, rounds);
+    let occurrence = Occurrence::of(window.clone()).expect("an occurrence");
+    let ty = |id: &TensorId| match id.0 {
+        200..300 => TensorType::new(DType::F32, &[64]),
+        _ => TensorType::new(DType::F32, &[64, 64]),
+    };
+    let types: Vec<TensorType> = occurrence.bindings().inputs.iter().map(ty).collect();
     let rounds = 100;
     let start = Instant::now();
     for _ in 0..rounds {
-        black_box(build(&window, canonical, PlanOptions::default()).expect("a plan"));
+        black_box(build(occurrence.recipe(), &types, PlanOptions::default()).expect("a plan"));
     }
-    let build_ns = start.elapsed().as_nanos() as f64 / (rounds * n) as f64;
+    let build_ns = per_instr(start, rounds);
     println!(
-        "{n} instructions; ns each: canonical {canonical_ns:.1}, immediates {immediates_ns:.1}, build {build_ns:.0}"
+        "{n} instructions; ns each: recorded {unexpected_ns:.1}, as expected {expected_ns:.1}, planned {build_ns:.0}"
     );
 }

@@ -1,14 +1,10 @@
-//! A window becomes a plan.
+//! A recipe becomes a plan.
 
-use std::sync::Arc;
-
-use gt_ir::{Cost, Window};
+use gt_ir::{Cost, TensorType};
+use gt_stream::{Occurrence, Recipe};
 
 use crate::draft::Draft;
-use crate::fuse::{self, Grouping};
-use crate::{
-    Canonical, EngineLimits, Immediates, Plan, PlanError, dead, liveness, pair, parts, sink, tile, unbroadcast,
-};
+use crate::{EngineLimits, Immediates, Plan, PlanError, dead, fuse, liveness, pair, parts, sink, tile, unbroadcast};
 
 /// How a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,22 +28,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// A plan, and the grouping that a window of the same structure can reuse.
-pub struct Built {
-    /// The plan.
-    pub plan: Plan,
-    /// How its instructions are grouped.
-    pub grouping: Arc<Grouping>,
-    /// Whether the grouping was one from before.
-    pub reused: bool,
-}
-
-/// Makes the plan of a window.
-pub fn build(window: &Window, canonical: &Canonical, options: PlanOptions) -> Result<Plan, PlanError> {
-    build_from(window, canonical, options, None).map(|built| built.plan)
-}
-
-/// Makes the plan of a window, with the grouping of a window of the same structure if there is one.
+/// Makes the plan of a recipe on inputs of these types.
 ///
 /// The passes, in order:
 /// 1. `infer`: everything after it asks for extents.
@@ -59,26 +40,23 @@ pub fn build(window: &Window, canonical: &Canonical, options: PlanOptions) -> Re
 /// 7. `pair`: when it is clear which steps there are.
 /// 8. `liveness`: after all that moves instructions, since it needs the final order of reads.
 /// 9. `tile`: last, since a program writes the results that others need.
-pub fn build_from(
-    window: &Window,
-    canonical: &Canonical,
-    options: PlanOptions,
-    known: Option<&Arc<Grouping>>,
-) -> Result<Built, PlanError> {
-    let mut draft = Draft::new(window, canonical, options.limits)?;
+///
+/// # Errors
+/// When an instruction does not fit its operands.
+pub fn build(recipe: &Recipe, input_types: &[TensorType], options: PlanOptions) -> Result<Plan, PlanError> {
+    let mut draft = Draft::new(recipe, input_types, options.limits)?;
     if options.fusion {
         unbroadcast::unbroadcast(&mut draft);
     }
     if options.compiled {
         dead::drop_dead(&mut draft);
     }
-    let (grouping, reused) = match known {
-        Some(grouping) if grouping.fits(&draft) => (grouping.clone(), true),
-        _ if options.fusion => {
+    let grouping = match options.fusion {
+        true => {
             let grouping = parts::parts(&draft, sink::sink(&draft, fuse::fuse(&draft)));
-            (Arc::new(pair::pair(&draft, grouping)), false)
+            pair::pair(&draft, grouping)
         }
-        _ => (Arc::new(fuse::separate(&draft)), false),
+        false => fuse::separate(&draft),
     };
     let mut steps = liveness::steps(&draft, &grouping);
     tile::write_programs(&draft, &grouping, &mut steps);
@@ -91,7 +69,7 @@ pub fn build_from(
     }
     let defined = draft.inputs..draft.types.len();
     let plan = Plan {
-        hash: draft.hash,
+        hash: recipe.hash(input_types),
         live_outs: defined.filter(|&s| draft.outlives[s]).map(|s| s as u32).collect(),
         instrs: draft.instrs,
         types: draft.types,
@@ -101,16 +79,15 @@ pub fn build_from(
         limits: draft.limits,
     };
     debug_assert_eq!(crate::verify(&plan), Ok(()), "{}", crate::text::print(&plan));
-    Ok(Built { plan, grouping, reused })
+    Ok(plan)
 }
 
 impl Immediates {
-    /// What this occurrence of a window brings to its plan.
-    pub fn of(window: &Window) -> Immediates {
-        let mut scalars = Vec::with_capacity(window.instrs.len());
-        window.instrs.iter().for_each(|instr| scalars.extend_from_slice(&instr.scalars));
-        let sites = window.instrs.iter().map(|instr| instr.site).collect();
-        Immediates { scalars, sites, uploads: window.uploads.iter().map(|p| p.bytes.clone()).collect() }
+    /// What an occurrence adds to the plan of its recipe.
+    pub fn of(occurrence: &Occurrence) -> Immediates {
+        let bindings = occurrence.bindings();
+        let uploads = bindings.uploads.iter().map(|payload| payload.bytes.clone()).collect();
+        Immediates { scalars: bindings.scalars.clone(), sites: occurrence.sites().clone(), uploads }
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! CACHE-1: at most `capacity` plans are held, and if there is more than one, they take at most so many bytes together. The plan that
 //! was unused for longest goes first. A session may send windows of any length, and its plans outlive it.
-//! CACHE-2: a hit is a match of the exact hash *and* of the counts a run is indexed by, so that not even a
-//! collision of hashes makes an engine read out of bounds.
+//! CACHE-2: a plan is found by the number of its recipe and by the types of its inputs, compared whole.
 //! CACHE-3: plans of different variants never meet. A variant is whatever number the caller gives to one way of
 //! planning: those who plan alike share plans, those who do not share only the room. All plans of a cache are made within the
 //! limits of one engine.
@@ -12,17 +11,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use gt_ir::{Digest, Instr, Window};
+use gt_ir::{Instr, TensorType};
+use gt_stream::Recipe;
 
-use crate::build::{Built, build_from};
-use crate::fuse::Grouping;
-use crate::{Canonical, Plan, PlanError, PlanOptions};
+use crate::{Plan, PlanOptions};
 
-/// Digests are well mixed already: their low half is the hash.
+/// Numbers of recipes follow each other: a multiplication spreads them.
 #[derive(Clone, Copy, Default)]
-pub struct DigestHasher(u64);
+struct Identity(u64);
 
-impl Hasher for DigestHasher {
+impl Hasher for Identity {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -31,16 +29,10 @@ impl Hasher for DigestHasher {
             self.0 = self.0.rotate_left(8) ^ b as u64;
         }
     }
-    fn write_u8(&mut self, n: u8) {
-        self.0 = self.0.rotate_left(1) ^ n as u64;
-    }
-    fn write_u128(&mut self, n: u128) {
-        self.0 ^= n as u64;
+    fn write_u64(&mut self, n: u64) {
+        self.0 = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
-
-/// A map keyed by digests.
-pub type DigestMap<V> = HashMap<Digest, V, BuildHasherDefault<DigestHasher>>;
 
 /// A plan with what an engine made of it.
 pub struct Cached<P> {
@@ -52,18 +44,16 @@ pub struct Cached<P> {
     pub options: PlanOptions,
     /// How often it was found.
     pub hits: u64,
-    scalars: usize,
+    /// Keeps its number from being another recipe's.
+    recipe: Arc<Recipe>,
+    variant: u128,
     held_bytes: usize,
     last_used: u64,
 }
 
 impl<P> Cached<P> {
-    /// Whether the counts are those of the window (CACHE-2).
-    fn is_of(&self, instrs: usize, canonical: &Canonical) -> bool {
-        self.plan.inputs == canonical.inputs.len()
-            && self.plan.instrs.len() == instrs
-            && self.plan.types.len() == canonical.inputs.len() + canonical.dead.len()
-            && self.scalars == canonical.scalars
+    fn is_for(&self, variant: u128, input_types: &[TensorType]) -> bool {
+        self.variant == variant && self.plan.types[..self.plan.inputs] == *input_types
     }
 }
 
@@ -74,20 +64,17 @@ pub struct CacheCounts {
     pub hits: u64,
     /// Windows whose plan had to be made.
     pub misses: u64,
-    /// Misses that found the grouping of a window of the same structure.
-    pub structure_hits: u64,
 }
 
-/// Plans by exact hash, groupings by structure hash.
+/// Plans by recipe.
 pub struct PlanCache<P> {
-    plans: DigestMap<Cached<P>>,
-    groupings: DigestMap<Arc<Grouping>>,
+    /// The plans of each recipe, the one used last first.
+    plans: HashMap<u64, Vec<Cached<P>>, BuildHasherDefault<Identity>>,
+    len: usize,
     capacity: usize,
     most_bytes: usize,
     /// What all plans take.
     plan_bytes: usize,
-    /// Instructions of all groupings.
-    grouping_instrs: usize,
     clock: u64,
     counts: CacheCounts,
 }
@@ -98,8 +85,6 @@ const MOST_BYTES: usize = 1 << 30;
 const INSTR_BYTES: usize = 1024;
 const OPERAND_BYTES: usize = 32;
 const SCALAR_BYTES: usize = 32;
-/// The most instructions of all groupings together.
-const MAX_INSTRS: usize = 1 << 20;
 
 /// What a plan takes in memory, about.
 fn held_bytes(plan: &Plan) -> usize {
@@ -125,22 +110,25 @@ impl<P> PlanCache<P> {
     /// A cache of at most `capacity` plans, which take `most_bytes` at most (CACHE-1).
     pub fn within(capacity: usize, most_bytes: usize) -> Self {
         PlanCache {
-            plans: DigestMap::default(),
-            groupings: DigestMap::default(),
+            plans: HashMap::default(),
+            len: 0,
             capacity: capacity.max(1),
             most_bytes: most_bytes.min(MOST_BYTES),
             plan_bytes: 0,
-            grouping_instrs: 0,
             clock: 0,
             counts: CacheCounts::default(),
         }
     }
 
-    /// The plan of a window of so many instructions, if it is there. Counts.
-    pub fn get(&mut self, variant: u128, instrs: usize, canonical: &Canonical) -> Option<&mut Cached<P>> {
+    /// The plan of a recipe on inputs of these types, if it is there. Counts.
+    pub fn get(&mut self, variant: u128, recipe: &Recipe, input_types: &[TensorType]) -> Option<&mut Cached<P>> {
         self.clock += 1;
-        let found = self.plans.get_mut(&(canonical.hash.exact ^ variant));
-        let found = found.filter(|cached| cached.is_of(instrs, canonical));
+        let plans = self.plans.get_mut(&recipe.number());
+        let found = plans.and_then(|plans| {
+            let at = plans.iter().position(|cached| cached.is_for(variant, input_types))?;
+            plans.swap(0, at);
+            plans.first_mut()
+        });
         match found {
             Some(cached) => {
                 self.counts.hits += 1;
@@ -155,63 +143,56 @@ impl<P> PlanCache<P> {
         }
     }
 
-    /// As [`PlanCache::get`], only to look: nothing is counted.
-    pub fn peek(&self, variant: u128, instrs: usize, canonical: &Canonical) -> Option<&Cached<P>> {
-        self.plans.get(&(canonical.hash.exact ^ variant)).filter(|cached| cached.is_of(instrs, canonical))
-    }
-
-    /// Makes the plan of a window, with a known grouping if the structure was seen. Does not keep the plan.
-    pub fn plan(&mut self, window: &Window, canonical: &Canonical, options: PlanOptions) -> Result<Plan, PlanError> {
-        // Each way of planning groups differently.
-        let key = canonical.hash.structure ^ (options.fusion as u128 | (options.compiled as u128) << 1);
-        let known = self.groupings.get(&key);
-        let Built { plan, grouping, reused } = build_from(window, canonical, options, known)?;
-        if reused {
-            self.counts.structure_hits += 1;
-        } else {
-            if self.groupings.len() >= 2 * self.capacity || self.grouping_instrs > MAX_INSTRS {
-                // Groupings are cheap to find again; a window of many shapes must not collect them for ever.
-                self.groupings.clear();
-                self.grouping_instrs = 0;
-            }
-            self.grouping_instrs += plan.instrs.len();
-            self.groupings.insert(key, grouping);
-        }
-        Ok(plan)
-    }
-
-    /// Keeps a plan, in place of any other of the same variant and exact hash.
-    pub fn insert(&mut self, variant: u128, plan: Arc<Plan>, program: Arc<P>, options: PlanOptions) -> &mut Cached<P> {
-        let key = plan.hash.exact ^ variant;
-        let hits = self.remove(&key).map_or(0, |old| old.hits);
+    /// Keeps a plan, in place of any other of the same variant, recipe and types.
+    pub fn insert(
+        &mut self,
+        variant: u128,
+        recipe: &Arc<Recipe>,
+        plan: Arc<Plan>,
+        program: Arc<P>,
+        options: PlanOptions,
+    ) -> &mut Cached<P> {
+        let number = recipe.number();
+        let known = self.plans.get(&number).into_iter().flatten();
+        let old = known.into_iter().position(|cached| cached.is_for(variant, &plan.types[..plan.inputs]));
+        let hits = old.and_then(|at| self.remove(number, at)).map_or(0, |old| old.hits);
         let held_bytes = held_bytes(&plan);
         self.plan_bytes += held_bytes;
-        while self.plans.len() >= self.capacity || self.plan_bytes > self.most_bytes {
+        while self.len >= self.capacity || self.plan_bytes > self.most_bytes {
             // The clock gives every entry another time, so the order of the walk does not matter.
-            let oldest = self.plans.iter().min_by_key(|(_, cached)| cached.last_used).map(|(&key, _)| key);
-            let Some(oldest) = oldest else { break };
-            self.remove(&oldest);
+            let all = self.plans.iter().flat_map(|(&number, plans)| plans.iter().enumerate().map(move |p| (number, p)));
+            let oldest = all.min_by_key(|(_, (_, cached))| cached.last_used).map(|(number, (at, _))| (number, at));
+            let Some((number, at)) = oldest else { break };
+            self.remove(number, at);
         }
-        let scalars = plan.instrs.iter().map(|i| i.scalars.len()).sum();
-        let last_used = self.clock;
-        let entry = Cached { plan, program, options, hits, scalars, held_bytes, last_used };
-        self.plans.entry(key).insert_entry(entry).into_mut()
+        let recipe = recipe.clone();
+        let entry = Cached { plan, program, options, hits, recipe, variant, held_bytes, last_used: self.clock };
+        self.len += 1;
+        let plans = self.plans.entry(number).or_default();
+        plans.insert(0, entry);
+        &mut plans[0]
     }
 
-    fn remove(&mut self, key: &Digest) -> Option<Cached<P>> {
-        let old = self.plans.remove(key)?;
+    fn remove(&mut self, number: u64, at: usize) -> Option<Cached<P>> {
+        let plans = self.plans.get_mut(&number)?;
+        let old = plans.swap_remove(at);
+        if plans.is_empty() {
+            self.plans.remove(&number);
+        }
+        debug_assert_eq!(old.recipe.number(), number);
         self.plan_bytes -= old.held_bytes;
+        self.len -= 1;
         Some(old)
     }
 
     /// How many plans are held.
     pub fn len(&self) -> usize {
-        self.plans.len()
+        self.len
     }
 
     /// Whether no plan is held.
     pub fn is_empty(&self) -> bool {
-        self.plans.is_empty()
+        self.len == 0
     }
 
     /// What happened so far.

@@ -1,12 +1,12 @@
 //! A plan in the making: what the passes hand to one another.
 
-use gt_ir::{Instr, Op, TensorId, TensorType, Window, WindowHash};
+use gt_ir::{Instr, Op, TensorId, TensorType};
+use gt_stream::{Operand, Recipe};
 
-use crate::{Canonical, EngineLimits, PlanError, Slot, infer};
+use crate::{EngineLimits, PlanError, Slot, infer};
 
 /// A window whose ids are slots, with the types of all of them.
 pub(crate) struct Draft {
-    pub(crate) hash: WindowHash,
     pub(crate) instrs: Vec<Instr>,
     pub(crate) types: Vec<TensorType>,
     pub(crate) inputs: usize,
@@ -19,25 +19,21 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Renames the window's ids to slots and infers all types.
-    pub(crate) fn new(window: &Window, canonical: &Canonical, limits: EngineLimits) -> Result<Draft, PlanError> {
-        let inputs = canonical.inputs.len();
-        let mut operands = canonical.operand_slots();
-        let mut next = inputs as u64;
-        let mut instrs = window.instrs.clone();
+    /// Renames operands to slots and infers all types.
+    pub(crate) fn new(recipe: &Recipe, input_types: &[TensorType], limits: EngineLimits) -> Result<Draft, PlanError> {
+        let inputs = recipe.inputs();
+        let slot = |id: TensorId| match Operand::of(id) {
+            Operand::Input(k) => TensorId(k as u64),
+            Operand::Defined(k) => TensorId(inputs as u64 + k as u64),
+        };
+        let mut instrs = recipe.instrs().to_vec();
         for instr in &mut instrs {
-            for id in &mut instr.ins {
-                *id = TensorId(operands.next().unwrap_or(0) as u64);
-            }
-            for id in &mut instr.outs {
-                *id = TensorId(next);
-                next += 1;
-            }
+            instr.ins.iter_mut().chain(&mut instr.outs).for_each(|id| *id = slot(*id));
         }
-        let types = infer::types(&instrs, &canonical.input_types)?;
-        let outlives = canonical.dying.iter().chain(&canonical.dead).map(|&dies| !dies).collect();
+        let types = infer::types(&instrs, input_types)?;
+        let outlives = recipe.dying().iter().chain(recipe.dead()).map(|&freed| !freed).collect();
         let kept = vec![true; instrs.len()];
-        Ok(Draft { hash: canonical.hash, instrs, types, inputs, outlives, kept, limits })
+        Ok(Draft { instrs, types, inputs, outlives, kept, limits })
     }
 
     /// The type of an operand or result.

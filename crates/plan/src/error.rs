@@ -2,36 +2,20 @@
 //! or of something that speaks for a client.
 
 use gt_ir::{OpError, TensorId};
+use gt_stream::StreamError;
 use thiserror::Error;
 
 /// Why a window cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// WINDOW-1 does not hold.
-    #[error("instruction {instr} defines {found}, but {expected} comes next")]
-    NotConsecutive {
+    /// It is no window at all.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// An upload whose payload is not there.
+    #[error("the payload of instruction {instr} is missing")]
+    NoPayload {
         /// The instruction's position.
         instr: u32,
-        /// The id it defines.
-        found: TensorId,
-        /// The id it should define.
-        expected: TensorId,
-    },
-    /// An instruction that defines nothing.
-    #[error("instruction {instr} ({op}) defines nothing")]
-    NoOuts {
-        /// The instruction's position.
-        instr: u32,
-        /// The op's name.
-        op: &'static str,
-    },
-    /// A value used before its definition.
-    #[error("instruction {instr} reads {id} before it is defined")]
-    NotYetDefined {
-        /// The instruction's position.
-        instr: u32,
-        /// The value.
-        id: TensorId,
     },
     /// A value from outside that does not exist.
     #[error("instruction {instr} reads {id}, which does not exist")]
@@ -40,20 +24,6 @@ pub enum PlanError {
         instr: u32,
         /// The value.
         id: TensorId,
-    },
-    /// A value freed before its definition.
-    #[error("{id} is freed before it is defined")]
-    FreedUndefined {
-        /// The value.
-        id: TensorId,
-    },
-    /// Payloads that are not those of the uploads.
-    #[error("the payload of instruction {instr} is wrong: {message}")]
-    Payload {
-        /// The instruction's position.
-        instr: u32,
-        /// What does not fit.
-        message: String,
     },
     /// An instruction that does not fit its operands.
     #[error("instruction {instr} ({op}) is malformed: {source}")]
@@ -71,12 +41,17 @@ pub enum PlanError {
         /// What it said.
         message: String,
     },
-    /// More instructions than a window may have.
-    #[error("a window of {instrs} instructions exceeds the limit of {limit}")]
-    TooLong {
-        /// How many there are.
-        instrs: usize,
-        /// How many there may be.
-        limit: usize,
-    },
+}
+
+impl PlanError {
+    /// The position of the instruction that is wrong, if it is one.
+    pub fn instr(&self) -> Option<u32> {
+        match self {
+            PlanError::Stream(error) => error.instr(),
+            PlanError::NoPayload { instr }
+            | PlanError::UnknownInput { instr, .. }
+            | PlanError::Malformed { instr, .. } => Some(*instr),
+            PlanError::Panicked { .. } => None,
+        }
+    }
 }

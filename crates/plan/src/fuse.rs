@@ -22,11 +22,10 @@ use gt_ir::{AxisSet, Instr, Op, Shape};
 
 use crate::EngineLimits;
 use crate::draft::{Draft, Role, role};
-use crate::parts::parts_of;
 
 /// One step as a list of instructions.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Whether the step is fused.
     pub fused: bool,
     /// Whether its extents are too many for results to share a step without need.
@@ -35,29 +34,11 @@ pub struct Group {
     pub instrs: Vec<u32>,
 }
 
-/// How the instructions of a window are grouped: all that one window can hand to another of the same structure.
+/// How the instructions of a window are grouped.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Grouping {
+pub(crate) struct Grouping {
     /// The steps, in order.
     pub groups: Vec<Group>,
-}
-
-impl Grouping {
-    /// Whether the grouping also holds for the extents of this draft. The structure hash does not see extents that
-    /// come out of arithmetic (a concatenation), so equal structure alone does not promise it.
-    pub(crate) fn fits(&self, draft: &Draft) -> bool {
-        self.groups.iter().filter(|g| g.fused).all(|group| {
-            let space = group_space(draft, &group.instrs);
-            let rows = rows_inside(draft, group);
-            let Ok(parts) = parts_of(&draft.instrs, &draft.types, &group.instrs) else { return false };
-            let fits = |(nth, &i): (usize, &u32)| {
-                let own = self::space(draft, &draft.instrs[i as usize]);
-                own == space || (rows.is_some() && rows == Some(own)) || parts.of(nth).is_some()
-            };
-            let whole_rows = rows.is_none() || rows == rows_of_group(draft, group, &space);
-            is_wide(draft, &space) == group.wide && whole_rows && group.instrs.iter().enumerate().all(fits)
-        })
-    }
 }
 
 /// The extents of what reductions leave of `space`, if they fold whole rows that a step can hold and keep their axes (FUSE-4).
@@ -74,22 +55,6 @@ pub fn rows_of(space: &Shape, axes: AxisSet, keepdim: bool, limits: &EngineLimit
 /// Whether results of these extents are too large to share a step without need.
 fn is_wide(draft: &Draft, space: &Shape) -> bool {
     space.numel() > draft.limits.side_by_side_elements
-}
-
-/// The extents of a group's row values, as its reductions have them, if it reads the results of one.
-fn rows_inside(draft: &Draft, group: &Group) -> Option<Shape> {
-    let reductions =
-        || group.instrs.iter().map(|&i| &draft.instrs[i as usize]).filter(|i| matches!(i.op, Op::Reduce(_)));
-    let read = |out: gt_ir::TensorId| group.instrs.iter().any(|&i| draft.instrs[i as usize].ins.contains(&out));
-    reductions().find(|r| read(r.outs[0])).map(|r| draft.ty(r.outs[0]).shape)
-}
-
-/// The same, worked out from the extents of the group.
-fn rows_of_group(draft: &Draft, group: &Group, space: &Shape) -> Option<Shape> {
-    group.instrs.iter().find_map(|&i| match &draft.instrs[i as usize].op {
-        Op::Reduce(reduce) => rows_of(space, reduce.axes, reduce.keepdim, &draft.limits),
-        _ => None,
-    })
 }
 
 /// The extents an instruction would loop over in a fused step.

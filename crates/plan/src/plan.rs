@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::{Instr, Scalar, Shape, SiteId, TensorType, WindowHash};
+use gt_ir::{Digest, Instr, Scalar, Shape, SiteId, TensorType};
 
 use crate::EngineLimits;
 use crate::tile::TileProgram;
@@ -20,8 +20,8 @@ pub type Slot = u32;
 /// A window made ready to run any number of times.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Under which it is cached.
-    pub hash: WindowHash,
+    /// Names it in logs; engines may cache by it.
+    pub hash: Digest,
     /// The instructions, their ids replaced by slots; scalars and sites are those of the first window
     /// and are *not* to be used by engines, who get them with each run.
     pub instrs: Vec<Instr>,

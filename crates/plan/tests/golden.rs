@@ -8,7 +8,8 @@ use std::path::Path;
 
 use gt_ir::attr::Attr;
 use gt_ir::{DType, TensorId, TensorType, Window, text::Parser};
-use gt_plan::{Canonicalizer, PlanOptions, build, text, verify};
+use gt_plan::{PlanOptions, build, text, verify};
+use gt_stream::Occurrence;
 
 fn id(text: &str) -> TensorId {
     TensorId(text.trim().trim_start_matches('%').parse().expect("an id"))
@@ -36,9 +37,9 @@ fn plan_of(source: &str) -> String {
             _ => window.instrs.push(line.parse().unwrap_or_else(|e| panic!("{line}: {e}"))),
         }
     }
-    let mut canonicalizer = Canonicalizer::default();
-    let canonical = canonicalizer.run(&window, |id| inputs.get(&id).copied()).expect("a canonical form");
-    let plan = build(&window, canonical, options).expect("a plan");
+    let occurrence = Occurrence::of(window).expect("an occurrence");
+    let types: Vec<TensorType> = occurrence.bindings().inputs.iter().map(|id| inputs[id]).collect();
+    let plan = build(occurrence.recipe(), &types, options).expect("a plan");
     verify(&plan).expect("a valid plan");
     text::print(&plan)
 }

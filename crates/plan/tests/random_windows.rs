@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use gt_ir::ops::*;
 use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{
     AxisSet, DType, Ins, Instr, Op, Outs, Scalar, Scalars, ScopeId, Shape, SiteId, Steps, TensorId, TensorType, Window,
 };
-use gt_plan::{Canonicalizer, Plan, PlanCache, PlanOptions, Role, Step, build, role, text, verify};
+use gt_plan::{Plan, PlanOptions, Role, Step, build, role, text, verify};
+use gt_stream::{Occurrence, Recipe};
 use proptest::prelude::*;
 
 const INPUTS: u64 = 8;
@@ -253,6 +255,13 @@ fn fail_at(plan: &Plan, failing: usize) {
     }
 }
 
+/// The recipe of a random window, and the types of its inputs.
+fn recipe(numbers: &[u32], instrs: usize, extents: Extents) -> (Arc<Recipe>, Vec<TensorType>) {
+    let occurrence = Occurrence::of(random_window(numbers, instrs, extents)).expect("an occurrence");
+    let types = occurrence.bindings().inputs.iter().map(|id| input_type(id.0, extents)).collect();
+    (occurrence.recipe().clone(), types)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -261,59 +270,42 @@ proptest! {
         numbers in proptest::collection::vec(any::<u32>(), 64..400),
         instrs in 1usize..90,
     ) {
-        let window = random_window(&numbers, instrs, SMALL);
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, SMALL))).unwrap();
-        let separate = build(&window, canonical, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
+        let (recipe, types) = recipe(&numbers, instrs, SMALL);
+        let separate = build(&recipe, &types, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
         prop_assert_eq!(verify(&separate), Ok(()));
-        prop_assert_eq!(separate.steps.len(), window.instrs.len());
+        prop_assert_eq!(separate.steps.len(), recipe.len());
         let expected = run(&separate);
-        let outlives = canonical.dead.iter().filter(|&&dead| !dead).count();
+        let outlives = recipe.dead().iter().filter(|&&dead| !dead).count();
         prop_assert_eq!(expected.len(), outlives);
         for compiled in [false, true] {
-            let plan = build(&window, canonical, PlanOptions { compiled, ..PlanOptions::DEFAULT }).unwrap();
+            let plan = build(&recipe, &types, PlanOptions { compiled, ..PlanOptions::DEFAULT }).unwrap();
             prop_assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
             prop_assert_eq!(run(&plan), expected.clone(), "{}", text::print(&plan));
-            prop_assert!(compiled || plan.instrs_run() == window.instrs.len());
+            prop_assert!(compiled || plan.instrs_run() == recipe.len());
             // One past the last: none fails.
             (0..=plan.steps.len()).for_each(|failing| fail_at(&plan, failing));
         }
         // Dying inputs are all dropped, the others never.
-        let plan = build(&window, canonical, PlanOptions::default()).unwrap();
-        for (k, &dies) in canonical.dying.iter().enumerate() {
+        let plan = build(&recipe, &types, PlanOptions::default()).unwrap();
+        for (k, &dies) in recipe.dying().iter().enumerate() {
             let dropped = plan.steps.iter().any(|s| s.drops.contains(&(k as u32)));
             prop_assert_eq!(dropped, dies);
         }
     }
 
     #[test]
-    fn a_grouping_serves_other_extents_of_the_same_structure(
+    fn windows_of_any_extents_compute_the_same_fused(
         numbers in proptest::collection::vec(any::<u32>(), 64..400),
         instrs in 1usize..60,
     ) {
-        let mut cache: PlanCache<()> = PlanCache::new(4);
-        let mut canonicalizer = Canonicalizer::default();
-        let mut structures = Vec::new();
-        let grown = [(12, 6), (20, 6), (20, 600), (20, 1024), (20, 1025)].map(|(rows, len)| Extents { rows, len });
-        for extents in [SMALL].into_iter().chain(grown) {
-            let window = random_window(&numbers, instrs, extents);
-            let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, extents))).unwrap();
-            let plan = cache.plan(&window, canonical, PlanOptions::default()).unwrap();
+        for (rows, len) in [(12, 6), (20, 600), (20, 1024), (20, 1025)] {
+            let (recipe, types) = recipe(&numbers, instrs, Extents { rows, len });
+            let plan = build(&recipe, &types, PlanOptions::default()).unwrap();
             prop_assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
-            let separate = build(&window, canonical, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
+            let separate = build(&recipe, &types, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
             prop_assert_eq!(run(&plan), run(&separate));
-            structures.push(canonical.hash.structure);
-        }
-        if structures[1] == structures[2] {
-            prop_assert!(cache.counts().structure_hits > 0 || window_changes_with_scale(&numbers, instrs));
         }
     }
-}
-
-/// Sums of extents can meet other extents at one scale and not at another.
-fn window_changes_with_scale(numbers: &[u32], instrs: usize) -> bool {
-    let has = |w: Window| w.instrs.iter().any(|i| matches!(i.op, Op::Concat(_) | Op::Reshape(_)));
-    has(random_window(numbers, instrs, Extents { rows: 12, len: 6 }))
 }
 
 /// The windows are only worth as much as what they hold.
@@ -328,11 +320,9 @@ fn random_windows_hold_what_is_to_be_planned() {
                 hasher.finish() as u32
             })
             .collect();
-        let window = random_window(&numbers, 40, SMALL);
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&window, |id| Some(input_type(id.0, SMALL))).unwrap();
-        let plan = build(&window, canonical, PlanOptions::default()).unwrap();
-        let separate = build(&window, canonical, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
+        let (recipe, types) = recipe(&numbers, 40, SMALL);
+        let plan = build(&recipe, &types, PlanOptions::default()).unwrap();
+        let separate = build(&recipe, &types, PlanOptions { fusion: false, ..PlanOptions::DEFAULT }).unwrap();
         past_broadcasts += plan.instrs.iter().zip(&separate.instrs).filter(|(a, b)| a.ins != b.ins).count();
         for step in &plan.steps {
             let instrs = || step.instrs.iter().map(|&i| &plan.instrs[i as usize]);

@@ -27,7 +27,7 @@ fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
         macro_rules! put {
             ($($field:ident),*) => { $(d.set_item(stringify!($field), s.$field)?;)* };
         }
-        put!(total_instructions, windows, idle_cuts, plan_hits, plan_misses, structure_hits, cached_plans);
+        put!(total_instructions, windows, idle_cuts, plan_hits, plan_misses, cached_plans);
         put!(compiled_windows, compiled_instructions, round_trips, syncs, bytes_in, bytes_out);
         put!(transfers, moved_bytes_out, moved_bytes_in, loaded_bytes);
         // Of the session: each of them is made by several workers.

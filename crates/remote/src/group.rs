@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use gt_ir::{Failure, FailureKind, HostTensor, ScopeId, SiteId, TensorId, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, ScopeId, SiteId, TensorId};
 use gt_net::protocol::{StreamMessage, WorkerInfo};
 use gt_shard::Traffic;
+use gt_stream::Occurrence;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::members::{Links, Members, Opened};
@@ -291,20 +292,15 @@ impl Inner {
     }
 
     /// Whether a window has to be placed (GROUP-1).
-    fn needs_placing(&self, window: &Window) -> bool {
+    fn needs_placing(&self, window: &Occurrence) -> bool {
         let workers = self.workers();
         if workers.len() < 2 {
             return false;
         }
         let names: Vec<String> = workers.iter().map(|worker| worker.id.clone()).collect();
         let home = self.home.home().and_then(|home| workers.iter().position(|worker| worker.index == home.index));
-        let mut last = ScopeId(0);
-        window.instrs.iter().any(|instr| {
-            if instr.scope == last {
-                return false;
-            }
-            last = instr.scope;
-            let layout = signal::layout(instr.scope, &names);
+        window.recipe().scopes().iter().filter(|scope| **scope != ScopeId(0)).any(|&scope| {
+            let layout = signal::layout(scope, &names);
             layout.is_some_and(|layout| layout.mesh.workers().iter().any(|&number| Some(number as usize) != home))
         })
     }
@@ -357,7 +353,7 @@ impl Inner {
         Ok(())
     }
 
-    fn send(self: &Arc<Self>, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(self: &Arc<Self>, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         // Not under the lock (GROUP-3). Who gives up waiting has the window sent all the same.
         let mut room = self.home.wait_for_worker(cancel);
         for link in self.links() {
@@ -501,7 +497,7 @@ pub(super) fn nowhere() -> Failure {
 }
 
 impl Link for ShardedSession {
-    fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let inner = &self.inner;
         let sent = match inner.is_placing() || signal::in_use() && inner.needs_placing(&window) {
             true => inner.send(window, cancel),

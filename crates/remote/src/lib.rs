@@ -30,9 +30,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use gt_ir::{Failure, FailureKind, HostTensor, TensorId, Window};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId};
 use gt_net::protocol::{DataRequest, Pin, StreamMessage, encode};
 use gt_net::{Connection, NetError, Role, Secret};
+use gt_stream::Occurrence;
 use parking_lot::{Condvar, Mutex};
 
 pub use dial::{Dialer, Network};
@@ -202,14 +203,14 @@ impl Link for Remote {
         Remote::workers(self)
     }
 
-    fn send(&self, mut window: Window, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
+    fn send(&self, mut window: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), WaitError> {
         let shared = &*self.shared;
         // As for a worker in this process: who gives up waiting for room has the window sent all the same.
         let room = shared.wait(cancel, |state| state.has_room().then_some(Ok(())));
         if let Err(WaitError::Failed(_)) = room {
             // Nobody will run it. Recording goes on; the next read says why.
             let mut state = shared.state.lock();
-            state.has_dropped |= !window.instrs.is_empty();
+            state.has_dropped |= !window.is_empty();
             state.live.window(&window);
             return Ok(());
         }
@@ -219,11 +220,11 @@ impl Link for Remote {
             let mut encoder = shared.sending.lock();
             let is_bereft = shared.is_bereft.load(Ordering::Acquire);
             if is_bereft {
-                shared.state.lock().live.stand_in(&mut window);
+                window = shared.state.lock().live.stand_in(window);
             }
-            let longest = longest_inside(&window.uploads);
+            let longest = longest_inside(&window.bindings().uploads);
             apart = upload::apart(&window, longest);
-            let instrs = window.instrs.len() as u32;
+            let instrs = window.len() as u32;
             let bytes = upload::payload_bytes(&window);
             let (seq, executed) = shared.state.lock().watermarks();
             let message = encoder.window(&window, longest, seq, executed);

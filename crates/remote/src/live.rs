@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use gt_ir::ops::Fill;
 use gt_ir::{DType, Failure, FailureKind, IdMap, Instr, Op, Scalar, Shape, SiteId, TensorId, Window};
+use gt_stream::{Occurrence, Survivor};
 
 /// How many lines a failure names.
 const NAMED: usize = 5;
@@ -16,8 +17,6 @@ const NAMED: usize = 5;
 #[derive(Default)]
 pub(super) struct Live {
     sites: IdMap<SiteId>,
-    /// Which values of a window die in it: memory kept between windows.
-    dead: Vec<bool>,
     /// Values that were lost, and why.
     lost: IdMap<usize>,
     /// Lost values for which a worker has something else; see [`Live::stand_in`].
@@ -38,11 +37,25 @@ enum Fate {
 }
 
 impl Live {
-    /// Takes note of what a window defines and frees.
-    pub fn window(&mut self, window: &Window) {
-        if self.lost.is_empty() {
-            return self.survivors(window);
+    /// Whether values were lost whose names may still come.
+    pub fn has_losses(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Takes note of what a window defines and frees. Most of what it defines dies in it, and is not written down at all.
+    pub fn window(&mut self, window: &Occurrence) {
+        if self.has_losses() {
+            return self.after_losses(&window.window());
         }
+        let (recipe, bindings) = (window.recipe(), window.bindings());
+        let dying = bindings.inputs.iter().zip(recipe.dying()).filter(|(_, dies)| **dies).map(|(id, _)| id);
+        dying.chain(&bindings.older_frees).for_each(|id| _ = self.sites.remove(id));
+        let made = |value: &Survivor| (window.defined(value.defined as usize), window.sites()[value.instr as usize]);
+        self.sites.extend(recipe.survivors().iter().map(made));
+    }
+
+    /// As [`Live::window`], for a window that may use lost values.
+    fn after_losses(&mut self, window: &Window) {
         for instr in &window.instrs {
             // Also while there is no worker to say so (LIVE-VALUES-1).
             let why = self.loss_of(instr);
@@ -57,23 +70,6 @@ impl Live {
             self.sites.remove(id);
             self.lost.remove(id);
         }
-    }
-
-    /// As [`Live::window`], while nothing is lost. Most of what a window defines dies in it, and is not written down at all.
-    fn survivors(&mut self, window: &Window) {
-        let outs = || window.instrs.iter().flat_map(|instr| instr.outs.iter().map(|&id| (id, instr.site)));
-        let first = outs().next().map_or(0, |(id, _)| id.0);
-        self.dead.clear();
-        self.dead.resize(outs().count(), false);
-        for id in &window.frees {
-            // The names a window gives follow each other, so what it defines is found by its place.
-            match self.dead.get_mut(id.0.wrapping_sub(first) as usize) {
-                Some(dead) => *dead = true,
-                None => drop(self.sites.remove(id)),
-            }
-        }
-        let Live { sites, dead, .. } = self;
-        sites.extend(outs().filter(|(id, _)| dead.get(id.0.wrapping_sub(first) as usize) != Some(&true)));
     }
 
     /// What becomes of an instruction's value when it depends on a loss, or does not.
@@ -103,18 +99,22 @@ impl Live {
 
     /// As [`Live::window`], and puts something harmless in the place of what needs lost values: for workers that do not know what was
     /// lost, and have every value of a window named in turn.
-    pub fn stand_in(&mut self, window: &mut Window) {
-        self.remove_lost(window, |live, id, site, kept| {
+    pub fn stand_in(&mut self, window: Occurrence) -> Occurrence {
+        if !self.has_losses() {
+            self.window(&window);
+            return window;
+        }
+        let mut spelled = window.window();
+        self.remove_lost(&mut spelled, |live, id, site, kept| {
             live.stand_ins.insert(id);
             kept.push(nothing(id, site));
         });
+        // Every value is still named in turn, so it is a window.
+        Occurrence::of(spelled).unwrap_or(window)
     }
 
     /// Takes out of a window what needs lost values; `instead` may put something in its place.
     fn remove_lost(&mut self, window: &mut Window, instead: impl Fn(&mut Live, TensorId, SiteId, &mut Vec<Instr>)) {
-        if self.lost.is_empty() {
-            return self.window(window);
-        }
         let mut places: Vec<Option<u32>> = Vec::with_capacity(window.instrs.len());
         let mut kept = Vec::with_capacity(window.instrs.len());
         for mut instr in std::mem::take(&mut window.instrs) {
@@ -304,12 +304,16 @@ mod tests {
         Window { instrs: lines.iter().map(parsed).collect(), ..Window::default() }
     }
 
+    fn of(window: &Window) -> Occurrence {
+        Occurrence::of(window.clone()).expect("an occurrence")
+    }
+
     /// Cells %0 and %2, and %1, which is lost.
     fn lost_inputs() -> (Live, Failure) {
         let mut live = Live::default();
         let fill = |id: u64| format!("%{id} = fill() dtype=f32 shape=[2] $ 1.0");
         let lines: Vec<String> = (0..3).map(fill).collect();
-        live.window(&window(&lines.iter().map(String::as_str).collect::<Vec<_>>()));
+        live.window(&of(&window(&lines.iter().map(String::as_str).collect::<Vec<_>>())));
         let failure = live.lose_these(&[TensorId(1)], "worker_1", "killed");
         (live, failure)
     }
@@ -323,7 +327,7 @@ mod tests {
         let (mut live, failure) = lost_inputs();
         let mut next =
             window(&["%3, %4 = write(%0, %1, %2, %1)", "%5 = unary(%3) kind=neg", "%6 = unary(%4) kind=neg"]);
-        live.window(&next);
+        live.window(&of(&next));
         assert_eq!((live.lost(TensorId(3)), live.lost(TensorId(4))), (None, Some(failure.clone())));
         assert_eq!(live.take_owed(), None, "the worker tells of it");
 
@@ -338,7 +342,7 @@ mod tests {
     fn a_stand_in_takes_the_place_of_each_lost_value_and_no_other() {
         let (mut live, _) = lost_inputs();
         let mut next = window(&["%3, %4 = write(%0, %1, %2, %1)", "%5 = unary(%4) kind=neg"]);
-        live.stand_in(&mut next);
+        next = live.stand_in(of(&next)).window();
         let outs: Vec<u64> = next.instrs.iter().flat_map(|instr| instr.outs.iter().map(|id| id.0)).collect();
         assert_eq!((outs, texts(&next)[0].as_str()), (vec![3, 4, 5], "%3 = write(%0, %0)"));
     }

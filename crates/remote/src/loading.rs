@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use gt_ir::{Failure, Op, TensorId, Window};
+use gt_ir::{Failure, TensorId};
 use gt_net::protocol::StreamMessage;
+use gt_stream::Occurrence;
 use parking_lot::Mutex;
 
 use super::state::Answer;
@@ -36,9 +37,8 @@ type OfBatch = BTreeMap<(u64, u64), Vec<(u32, TensorId)>>;
 
 impl Binds {
     /// The values of a window that are bound. Those that no longer wait are taken out by [`Binds::take`].
-    fn of<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = TensorId> + 'a {
-        let defined = window.instrs.iter().filter(|instr| matches!(instr.op, Op::Upload(_)));
-        defined.filter_map(|instr| instr.outs.first().copied()).filter(|id| self.waiting.contains_key(id))
+    fn of<'a>(&'a self, window: &'a Occurrence) -> impl Iterator<Item = TensorId> + 'a {
+        window.uploads().map(|(_, id)| id).filter(|id| self.waiting.contains_key(id))
     }
 
     fn take(&mut self, ids: impl IntoIterator<Item = TensorId>) -> OfBatch {
@@ -54,7 +54,7 @@ impl Binds {
 
 impl Shared {
     /// The values of a window that a loader gives.
-    pub(super) fn loaded_in(&self, window: &Window) -> Vec<TensorId> {
+    pub(super) fn loaded_in(&self, window: &Occurrence) -> Vec<TensorId> {
         let binds = self.binds.lock();
         if binds.waiting.is_empty() {
             return Vec::new();

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gt_ir::{Bytes, Failure, HostTensor, TensorId, Window};
+use gt_ir::{Bytes, Failure, HostTensor, TensorId};
 use gt_net::protocol::{DataRequest, StreamMessage, WorkerInfo, encode};
+use gt_stream::Occurrence;
 
 use super::live::Live;
 use super::state::{Answer, OutOfReach};
@@ -156,7 +157,7 @@ impl Remote {
     }
 
     /// The values of a window that loaders of this session give.
-    pub(super) fn loaded_in(&self, window: &Window) -> Vec<TensorId> {
+    pub(super) fn loaded_in(&self, window: &Occurrence) -> Vec<TensorId> {
         self.shared.loaded_in(window)
     }
 

@@ -7,9 +7,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use gt_ir::{Bytes, Failure, FailureKind, OpError, Payload, ScopeId, TensorId, Window};
+use gt_ir::{Bytes, Failure, FailureKind, OpError, Payload, ScopeId, TensorId};
 use gt_net::protocol::{StreamMessage, encode};
 use gt_shard::{Layout, Placed, PlacedWindow, Placement, Placer, Repeated, UploadShare, UploadStep};
+use gt_stream::Occurrence;
 
 use super::encoder::longest_inside;
 use super::group::nowhere;
@@ -69,11 +70,19 @@ impl PlacedStream {
     }
 
     /// Places a window and sends it, to workers whose sessions are open: the group sees to that before.
-    pub(super) fn send(&mut self, mut window: Window) {
+    pub(super) fn send(&mut self, window: Occurrence) {
         self.catch_up();
         let spread = self.spread_in(&window);
-        self.live.spare(&mut window);
-        let outs = || window.instrs.iter().flat_map(|instr| instr.outs.iter().copied());
+        // What needs lost values is taken out of the window, which is another one then.
+        let spared = self.live.has_losses().then(|| {
+            let mut spared = window.window();
+            self.live.spare(&mut spared);
+            spared
+        });
+        if spared.is_none() {
+            self.live.window(&window);
+        }
+        let outs = || (0..window.recipe().defined()).map(|k| window.defined(k));
         if self.members.remote(self.members.home()).is_none() {
             let failure = Failure::new(FailureKind::WorkerLost, "no worker joined before the wait was cancelled");
             return self.live.fail(outs(), failure);
@@ -86,9 +95,13 @@ impl PlacedStream {
         self.placer.supply(spread.iter().map(|(id, by)| (*id, by.placement.clone())).chain(at_home));
         let layouts = self.layouts(&window);
         let layout = |scope: ScopeId| self.members.present(layouts.get(&scope)?.clone()?);
-        match self.placer.place_window(&window, &layout) {
+        let placed = match &spared {
+            Some(spared) => self.placer.window(spared, &layout).map(Placed::Whole),
+            None => self.placer.place_window(&window, &layout),
+        };
+        match placed {
             Ok(Placed::Whole(placed)) => self.dispatch(placed),
-            Ok(Placed::Repeated(again)) => self.dispatch_again(again, &window.uploads),
+            Ok(Placed::Repeated(again)) => self.dispatch_again(again, &window.bindings().uploads),
             Err(error) => self.live.fail(outs(), refused(&error)),
         }
         if let Some(home) = self.members.remote(self.members.home()).filter(|_| !loaded.is_empty()) {
@@ -100,7 +113,7 @@ impl PlacedStream {
     }
 
     /// The values of a window that several workers have, part by part. Where one of them is gone they are lost.
-    fn spread_in(&mut self, window: &Window) -> Vec<(TensorId, Supplied)> {
+    fn spread_in(&mut self, window: &Occurrence) -> Vec<(TensorId, Supplied)> {
         let mut found = self.spread.take(window);
         let is_there = |by: &Supplied| by.is_there(&self.members);
         let lost: Vec<(TensorId, Supplied)> = found.extract_if(.., |(_, by)| !is_there(by)).collect();
@@ -113,7 +126,7 @@ impl PlacedStream {
     }
 
     /// The workers that the scopes of a window name.
-    pub(super) fn workers_of(&self, window: &Window) -> Vec<u32> {
+    pub(super) fn workers_of(&self, window: &Occurrence) -> Vec<u32> {
         let layouts = self.layouts(window);
         layouts
             .values()
@@ -125,13 +138,10 @@ impl PlacedStream {
     }
 
     /// What the scopes of a window mean.
-    fn layouts(&self, window: &Window) -> HashMap<ScopeId, Option<Layout>> {
-        let mut layouts = HashMap::new();
+    fn layouts(&self, window: &Occurrence) -> HashMap<ScopeId, Option<Layout>> {
         let names = self.members.names();
-        for instr in window.instrs.iter().filter(|instr| instr.scope != ScopeId(0)) {
-            layouts.entry(instr.scope).or_insert_with(|| signal::layout(instr.scope, &names));
-        }
-        layouts
+        let scopes = window.recipe().scopes().iter().filter(|scope| **scope != ScopeId(0));
+        scopes.map(|&scope| (scope, signal::layout(scope, &names))).collect()
     }
 
     /// Sends an occurrence of a template to the workers that take part.

@@ -79,7 +79,7 @@ impl FromControl {
                 }
                 return Ok(());
             }
-            FromServer::NeedTemplate { digest } => state.wanted_templates.push(digest),
+            FromServer::NeedTemplate { number } => state.wanted_templates.push(number),
             FromServer::WorkerLost { worker, reason } => state.worker_lost(&worker, &reason),
             FromServer::Home { worker, .. } => {
                 state.workers.retain(|w| w.id != worker.id);

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gt_ir::shard::Split;
-use gt_ir::{Failure, FailureKind, Op, TensorId, Window};
+use gt_ir::{Failure, FailureKind, TensorId};
 use gt_shard::{Layout, Placement};
+use gt_stream::Occurrence;
 use parking_lot::Mutex;
 
 use super::Remote;
@@ -67,13 +68,12 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Those of a window, in its order.
-    pub(super) fn take(&self, window: &Window) -> Vec<(TensorId, Supplied)> {
+    pub(super) fn take(&self, window: &Occurrence) -> Vec<(TensorId, Supplied)> {
         let mut waiting = self.waiting.lock();
         if waiting.is_empty() {
             return Vec::new();
         }
-        let defined = window.instrs.iter().filter(|instr| matches!(instr.op, Op::Upload(_)));
-        defined.filter_map(|instr| waiting.remove_entry(instr.outs.first()?)).collect()
+        window.uploads().filter_map(|(_, id)| waiting.remove_entry(&id)).collect()
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) struct State {
     /// Payloads that travel apart, with the numbers of the messages that take them, until these have been executed.
     uploads: Vec<(u64, TensorId, Bytes)>,
     /// Templates that the worker asked for.
-    pub wanted_templates: Vec<u128>,
+    pub wanted_templates: Vec<u64>,
     /// The control connection is open again, or did not take a message: what is not acked goes out again.
     pub resend: bool,
     /// The data connection has to be opened.

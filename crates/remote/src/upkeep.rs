@@ -85,7 +85,7 @@ enum Task {
     Resend,
     Attach,
     Uploads,
-    Template(u128),
+    Template(u64),
     LookAtLanes,
     End,
 }
@@ -108,7 +108,7 @@ fn run(shared: &Arc<Shared>) {
             }
             Task::Attach => attach(shared),
             Task::Uploads => send_uploads(shared),
-            Task::Template(digest) => send_template(shared, digest),
+            Task::Template(number) => send_template(shared, number),
             Task::LookAtLanes if shared.others_busy.get().is_some_and(|busy| busy()) => {}
             Task::LookAtLanes => {
                 // Reset before the look, so that what is recorded during it is looked at again.
@@ -143,8 +143,8 @@ fn next(shared: &Shared) -> Task {
         if state.data.is_some() && std::mem::take(&mut state.resend_uploads) {
             return Task::Uploads;
         }
-        if let Some(digest) = state.wanted_templates.pop() {
-            return Task::Template(digest);
+        if let Some(number) = state.wanted_templates.pop() {
+            return Task::Template(number);
         }
         if !shared.recording.load(Ordering::SeqCst) || !state.is_dry() {
             // The first record after a rest wakes it, and the ack with which the worker has run dry.
@@ -295,10 +295,10 @@ fn send_uploads(shared: &Shared) {
     }
 }
 
-fn send_template(shared: &Shared, digest: u128) {
-    let template = shared.sending.lock().template(digest);
+fn send_template(shared: &Shared, number: u64) {
+    let template = shared.sending.lock().template(number);
     let sent = match template {
-        Some(template) => shared.post(&StreamMessage::Template { digest, template: &template }),
+        Some(template) => shared.post(&StreamMessage::Template { number, template: &template }),
         None => Err(WaitError::Interrupted),
     };
     if sent.is_err() {

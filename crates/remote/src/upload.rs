@@ -3,31 +3,26 @@
 //! UPLOAD-1: a payload is kept until the window that takes it has been executed, or until the worker has said that it has it:
 //!           a worker whose data connection is a new one gets again what is kept, and waits for nothing else.
 
-use gt_ir::{Bytes, Op, TensorId, Window};
+use gt_ir::{Bytes, TensorId};
 use gt_net::Connection;
 use gt_net::protocol::{DataRequest, encode};
+use gt_stream::{Occurrence, UploadPlace};
 
 use super::Shared;
 use super::state::Answer;
 use gt_client::link::WaitError;
 
 /// How many bytes the payloads of a window have, those that are not in it included.
-pub(super) fn payload_bytes(window: &Window) -> u64 {
-    let len_bytes = |op: &Op| match op {
-        Op::Upload(upload) => (upload.shape.numel() * upload.dtype.size()) as u64,
-        _ => 0,
-    };
-    window.instrs.iter().map(|instr| len_bytes(&instr.op)).sum()
+pub(super) fn payload_bytes(window: &Occurrence) -> u64 {
+    window.recipe().uploads().iter().map(|place| place.len_bytes as u64).sum()
 }
 
 /// The payloads of a window that travel apart: those longer than `longest`.
-pub(super) fn apart(window: &Window, longest: usize) -> Vec<(TensorId, Bytes)> {
-    let large = window.uploads.iter().filter(|payload| payload.bytes.len() > longest);
-    let named = large.filter_map(|payload| {
-        let id = window.instrs.get(payload.instr as usize)?.outs.first()?;
-        Some((*id, payload.bytes.clone()))
-    });
-    named.collect()
+pub(super) fn apart(window: &Occurrence, longest: usize) -> Vec<(TensorId, Bytes)> {
+    let mut payloads = window.bindings().uploads.iter().peekable();
+    let own =
+        |(place, id): (UploadPlace, TensorId)| Some((id, payloads.next_if(|p| p.instr == place.instr)?.bytes.clone()));
+    window.uploads().filter_map(own).filter(|(_, bytes)| bytes.len() > longest).collect()
 }
 
 impl Shared {

@@ -10,7 +10,7 @@ use gt_client::link::{Link, WaitError};
 use gt_ir::{FailureKind, Instr, TensorId, Window};
 use gt_net::protocol::{FromServer, Refusal};
 use gt_remote::Remote;
-use support::{Server, info, upload, window};
+use support::{Server, info, of, upload, window};
 
 const NEVER: &dyn Fn() -> bool = &|| false;
 
@@ -39,9 +39,9 @@ fn windows_go_whole_then_defined_then_by_name() {
     let server = Server::new();
     let remote = server.open();
     for turn in 0..5 {
-        remote.send(window(turn), NEVER).unwrap();
+        remote.send(of(window(turn)), NEVER).unwrap();
     }
-    remote.send(Window { eager: true, ..window(5) }, NEVER).unwrap();
+    remote.send(of(Window { eager: true, ..window(5) }), NEVER).unwrap();
     remote.synchronize(NEVER).unwrap();
     let fake = server.0.lock();
     assert_eq!(fake.forms, ["send", "define", "replay", "replay", "replay", "send"]);
@@ -74,7 +74,7 @@ fn connections_that_drop_lose_and_repeat_nothing() {
             if random >> 61 == 3 {
                 server.lose_control();
             }
-            remote.send(window(turn), NEVER).unwrap();
+            remote.send(of(window(turn)), NEVER).unwrap();
         }
         server.0.lock().drop_after = None;
         remote.synchronize(NEVER).unwrap();
@@ -89,11 +89,11 @@ fn a_forgotten_template_is_sent_again() {
     let server = Server::new();
     let remote = server.open();
     for turn in 0..3 {
-        remote.send(window(turn), NEVER).unwrap();
+        remote.send(of(window(turn)), NEVER).unwrap();
     }
     remote.synchronize(NEVER).unwrap();
     server.forget_templates();
-    remote.send(window(3), NEVER).unwrap();
+    remote.send(of(window(3)), NEVER).unwrap();
     eventually("the template", || server.0.lock().forms.last() == Some(&"template"));
 }
 
@@ -105,8 +105,8 @@ fn large_payloads_go_by_the_data_connection() {
         remote.read(TensorId(1), NEVER).unwrap();
         true
     });
-    remote.send(upload(50, 100), NEVER).unwrap();
-    remote.send(upload(51, 1 << 20), NEVER).unwrap();
+    remote.send(of(upload(50, 100)), NEVER).unwrap();
+    remote.send(of(upload(51, 1 << 20)), NEVER).unwrap();
     remote.synchronize(NEVER).unwrap();
     eventually("the upload", || server.0.lock().uploads.contains_key(&TensorId(51)));
     let fake = server.0.lock();
@@ -128,7 +128,7 @@ fn many_small_payloads_made_a_message_that_no_server_takes() {
     }
     // Whole, as a definition, and by its template.
     for _ in 0..3 {
-        remote.send(many.clone(), NEVER).unwrap();
+        remote.send(of(many.clone()), NEVER).unwrap();
     }
     remote.synchronize(NEVER).unwrap();
     eventually("the uploads", || server.0.lock().uploads.len() == 100);
@@ -147,16 +147,16 @@ fn a_client_that_runs_ahead_waits_for_credits() {
     server.0.lock().silent = true;
     let remote = Arc::new(server.open());
     for turn in 0..3 {
-        remote.send(window(turn), NEVER).unwrap();
+        remote.send(of(window(turn)), NEVER).unwrap();
     }
     assert!(remote.is_full());
-    let gave_up = remote.send(window(3), &|| true);
+    let gave_up = remote.send(of(window(3)), &|| true);
     assert!(matches!(gave_up, Err(WaitError::Interrupted)));
     let through = Arc::new(AtomicBool::new(false));
     let waiting = std::thread::spawn({
         let (remote, through) = (remote.clone(), through.clone());
         move || {
-            remote.send(window(4), NEVER).unwrap();
+            remote.send(of(window(4)), NEVER).unwrap();
             through.store(true, Ordering::SeqCst);
         }
     });
@@ -175,7 +175,7 @@ fn a_lost_worker_names_lines_and_the_session_goes_on() {
     let site = gt_client::site::intern("train.py:12");
     let mut first = window(0);
     first.instrs[2].site = site;
-    remote.send(first, NEVER).unwrap();
+    remote.send(of(first), NEVER).unwrap();
     remote.synchronize(NEVER).unwrap();
     server.0.lock().silent = true;
     let reader = std::thread::spawn({
@@ -196,7 +196,7 @@ fn a_lost_worker_names_lines_and_the_session_goes_on() {
     server.0.lock().silent = false;
     server.say(FromServer::Home { worker: info(), from: 3 });
     assert_eq!(failure(remote.read(TensorId(102), NEVER).unwrap_err()).kind, FailureKind::WorkerLost);
-    remote.send(window(1), NEVER).unwrap();
+    remote.send(of(window(1)), NEVER).unwrap();
     assert_eq!(remote.read(TensorId(105), NEVER).unwrap().bytes, [105]);
 }
 
@@ -214,11 +214,11 @@ fn a_worker_that_was_lost_while_it_was_dialed_kept_the_next_one_from_being_diale
 fn what_is_made_of_lost_values_is_lost_without_a_worker_to_say_so() {
     let server = Server::new();
     let remote = server.open();
-    remote.send(window(0), NEVER).unwrap();
+    remote.send(of(window(0)), NEVER).unwrap();
     remote.synchronize(NEVER).unwrap();
     server.say(FromServer::WorkerLost { worker: "worker_0".into(), reason: "it left".into() });
     let made = Window { instrs: vec!["%900 = unary(%102) kind=exp".parse().unwrap()], ..Window::default() };
-    remote.send(made, NEVER).unwrap();
+    remote.send(of(made), NEVER).unwrap();
     let error = failure(remote.read(TensorId(900), NEVER).unwrap_err());
     assert!(error.message.contains("worker_0 is lost (it left)"), "{}", error.message);
 }
@@ -241,7 +241,7 @@ fn a_lost_server_ends_every_wait_within_five_seconds() {
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert!(error.message.contains("lost the server at a fake"), "{}", error.message);
     // Recording goes on without a word; the next wait says why.
-    remote.send(window(0), NEVER).unwrap();
+    remote.send(of(window(0)), NEVER).unwrap();
     assert!(failure(remote.synchronize(NEVER).unwrap_err()).message.contains("lost the server"));
 }
 
@@ -286,7 +286,7 @@ fn many_small_payloads_travel_apart_together() {
         crowd.instrs.extend(one.instrs);
         crowd.uploads.push(payload);
     }
-    remote.send(crowd, NEVER).unwrap();
+    remote.send(of(crowd), NEVER).unwrap();
     remote.synchronize(NEVER).unwrap();
     eventually("the uploads", || server.0.lock().uploads.len() == 100);
     assert!(server.0.lock().windows[0].uploads.is_empty());
@@ -299,7 +299,7 @@ const LENT: TensorId = TensorId(51);
 fn expecting(server: &Server) -> Remote {
     let remote = server.open();
     eventually("attaching", || remote.lends());
-    remote.send(Window { uploads: Vec::new(), ..upload(LENT.0, 1 << 20) }, NEVER).unwrap();
+    remote.send(of(Window { uploads: Vec::new(), ..upload(LENT.0, 1 << 20) }), NEVER).unwrap();
     remote
 }
 
@@ -364,7 +364,9 @@ fn a_worker_that_did_not_answer_held_up_all_threads_and_could_not_be_interrupted
     let started = Instant::now();
     let sender = std::thread::spawn({
         let (group, interrupted) = (group.clone(), interrupted.clone());
-        move || group.send(Window { instrs: vec![far], ..Window::default() }, &|| interrupted.load(Ordering::SeqCst))
+        move || {
+            group.send(of(Window { instrs: vec![far], ..Window::default() }), &|| interrupted.load(Ordering::SeqCst))
+        }
     });
     std::thread::sleep(Duration::from_millis(300));
     assert!(!sender.is_finished(), "the server has not answered");

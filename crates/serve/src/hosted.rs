@@ -138,8 +138,8 @@ impl Hosted {
         // What was read before something wrong is still right.
         self.push(steps)?;
         self.check_records(names).map_err(Fault::Broken)?;
-        if let Some(digest) = wanted? {
-            self.around.group.say(&FromWorker::NeedTemplate { session: self.number, digest });
+        if let Some(number) = wanted? {
+            self.around.group.say(&FromWorker::NeedTemplate { session: self.number, number });
         }
         Ok(())
     }
@@ -216,18 +216,12 @@ impl Hosted {
         let outlet = self.outlet.clone();
         match step {
             Step::Window(new) => {
-                let NewWindow { window, missing, payload_bytes } = *new;
-                let instrs = window.instrs.len() as u64;
-                if let Err(back) = self.handle.try_send(window, missing) {
-                    let (window, missing) = *back;
-                    return Err(Step::Window(Box::new(NewWindow { window, missing, payload_bytes })));
+                let NewWindow { occurrence, missing, payload_bytes } = *new;
+                let instrs = occurrence.len() as u64;
+                if let Err(back) = self.handle.try_send(occurrence, missing) {
+                    let (occurrence, missing) = *back;
+                    return Err(Step::Window(Box::new(NewWindow { occurrence, missing, payload_bytes })));
                 }
-                steps.executed.gave(stream, instrs, payload_bytes);
-            }
-            Step::Repeat(repeat) if self.handle.is_full() => return Err(Step::Repeat(repeat)),
-            Step::Repeat(repeat) => {
-                let (instrs, payload_bytes) = (repeat.instrs() as u64, repeat.payload_bytes() as u64);
-                self.handle.repeat(repeat);
                 steps.executed.gave(stream, instrs, payload_bytes);
             }
             Step::Trim => {
@@ -311,8 +305,8 @@ impl Hosted {
         steps.executed.report_again();
         self.say_executed(&mut steps, true);
         drop(steps);
-        if let Some(digest) = self.reading.lock().awaited() {
-            self.around.group.say(&FromWorker::NeedTemplate { session: self.number, digest });
+        if let Some(number) = self.reading.lock().awaited() {
+            self.around.group.say(&FromWorker::NeedTemplate { session: self.number, number });
         }
     }
 

@@ -92,7 +92,7 @@ impl MemberLowering {
 
     fn step(&self, step: LocalStep) -> Result<Step, Fault> {
         Ok(match step {
-            LocalStep::Window { window, waits } => Step::Window(Box::new(NewWindow::new(window, waits))),
+            LocalStep::Run { window, waits } => Step::Window(Box::new(NewWindow::new(window, waits))),
             LocalStep::Send { id, name, to } => Step::Send { id, name, to: self.peer(to)?.clone(), own: self.own },
             LocalStep::Receive { id, name, ty, from } => {
                 Step::Receive(Box::new(Receive { id, name, ty, from: self.origin(from)? }))

@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use gt_ir::codec::Reader;
-use gt_ir::{Failure, Op, OpError, TensorId, Window};
+use gt_ir::{Failure, OpError, TensorId};
 use gt_net::protocol::{Peer, StreamMessage, decode};
 use gt_net::{Arrival, Inbox};
-use gt_plan::{Bindings, Template};
 use gt_shard::{PlacedBindings, PlacedTemplate, PlacedWindow};
+use gt_stream::{Bindings, Checker, Occurrence, Template};
 
 use super::arrivals::Origin;
 use super::config::HeldLimits;
@@ -21,7 +21,7 @@ use super::group::ServerConnection;
 use super::loaders::LoaderRequest;
 use super::placing::{MemberLowering, Receive};
 use super::templates::Templates;
-use gt_worker::{Charge, Missing, Repeat, Repeating, SessionMemory};
+use gt_worker::{Charge, Missing, SessionMemory};
 
 /// What a message takes while it is kept, besides its bytes.
 const OVERHEAD_BYTES: usize = 64;
@@ -32,8 +32,6 @@ const TEMPLATES_PART: usize = 4;
 pub(super) enum Step {
     /// Run a window.
     Window(Box<NewWindow>),
-    /// Run one that repeats and waits for nothing.
-    Repeat(Box<Repeat>),
     /// Answer with a value.
     Read { request: u64, id: TensorId },
     /// Answer when everything before has run.
@@ -56,7 +54,7 @@ pub(super) enum Step {
 
 /// A window and what it waits for.
 pub(super) struct NewWindow {
-    pub(super) window: Window,
+    pub(super) occurrence: Occurrence,
     pub(super) missing: Vec<Missing>,
     /// Of all payloads, those that travel apart included.
     pub(super) payload_bytes: u64,
@@ -64,14 +62,16 @@ pub(super) struct NewWindow {
 
 impl NewWindow {
     /// A window, with the uploads whose payloads travel apart.
-    pub(super) fn new(window: Window, missing: Vec<Missing>) -> Self {
-        let inside: u64 = window.uploads.iter().map(|payload| payload.bytes.len() as u64).sum();
-        let len_bytes = |at: u32| match window.instrs.get(at as usize).map(|instr| &instr.op) {
-            Some(Op::Upload(upload)) => upload.shape.numel().saturating_mul(upload.dtype.size()) as u64,
-            _ => 0,
-        };
-        let payload_bytes = missing.iter().fold(inside, |sum, (at, _)| sum.saturating_add(len_bytes(*at)));
-        NewWindow { window, missing, payload_bytes }
+    pub(super) fn new(occurrence: Occurrence, missing: Vec<Missing>) -> Self {
+        let uploads = occurrence.recipe().uploads().iter();
+        let payload_bytes = uploads.fold(0u64, |sum, place| sum.saturating_add(place.len_bytes as u64));
+        NewWindow { occurrence, missing, payload_bytes }
+    }
+
+    /// A window of the client: a payload that is not in it is supplied under the name of its value.
+    fn of_client(occurrence: Occurrence) -> Self {
+        let missing = occurrence.missing().map(|(place, id)| (place.instr, id)).collect();
+        NewWindow::new(occurrence, missing)
     }
 }
 
@@ -80,11 +80,10 @@ impl Step {
     pub(super) fn len_bytes(&self) -> usize {
         match self {
             Step::Window(new) => {
-                let inside: usize = new.window.uploads.iter().map(|p| p.bytes.len()).sum();
-                OVERHEAD_BYTES + new.window.held_bytes() + size_of_val(&new.missing[..]) + inside
+                // As if it were spelled out, which it may have to be.
+                let own = new.occurrence.held_bytes() + new.occurrence.payload_bytes();
+                OVERHEAD_BYTES + own + size_of_val(&new.missing[..])
             }
-            // As if it were spelled out, which it may have to be.
-            Step::Repeat(repeat) => OVERHEAD_BYTES + repeat.held_bytes() + repeat.payload_bytes(),
             Step::Abandon { failure, .. } => OVERHEAD_BYTES + failure.len_bytes(),
             Step::Receive(_) => OVERHEAD_BYTES + size_of::<Receive>(),
             Step::Loader(request) => OVERHEAD_BYTES + request.len_bytes(),
@@ -117,7 +116,8 @@ impl From<OpError> for Fault {
 pub(super) struct Reading {
     inbox: Inbox,
     templates: Templates,
-    awaited: Option<u128>,
+    checker: Checker,
+    awaited: Option<u64>,
     /// With the stream's count after each.
     unread: VecDeque<(u64, Box<[u8]>, Charge)>,
     unread_bytes: usize,
@@ -148,6 +148,7 @@ impl Reading {
             group,
             inbox: Inbox::starting_at(from),
             templates: Templates::new(held.templates, template_bytes),
+            checker: Checker::default(),
             awaited: None,
             unread: VecDeque::new(),
             unread_bytes: 0,
@@ -166,17 +167,17 @@ impl Reading {
     }
 
     /// The template that was asked for and has not come.
-    pub(super) fn awaited(&self) -> Option<u128> {
+    pub(super) fn awaited(&self) -> Option<u64> {
         self.awaited
     }
 
-    /// Takes the next message; puts into `steps` what can be done now. Gives the digest of a template to ask for.
+    /// Takes the next message; puts into `steps` what can be done now. Gives the number of a template to ask for.
     pub(super) fn take(
         &mut self,
         seq: u64,
         message: &[u8],
         steps: &mut Vec<(u64, Step)>,
-    ) -> Result<Option<u128>, Fault> {
+    ) -> Result<Option<u64>, Fault> {
         match self.inbox.accept(seq) {
             Arrival::New => {}
             Arrival::Duplicate => return Ok(None),
@@ -186,8 +187,8 @@ impl Reading {
         if self.awaited.is_none() {
             return self.read(stream, message, steps);
         }
-        if let Ok(StreamMessage::Template { digest, template }) = decode(message) {
-            self.keep_template(digest, template)?;
+        if let Ok(StreamMessage::Template { number, template }) = decode(message) {
+            self.keep_template(number, template)?;
         }
         self.keep(stream, message.into())?;
         self.go_on(steps)
@@ -207,8 +208,8 @@ impl Reading {
     }
 
     /// Reads what was kept, if the template is here.
-    fn go_on(&mut self, steps: &mut Vec<(u64, Step)>) -> Result<Option<u128>, Fault> {
-        if self.awaited.is_none_or(|digest| self.templates.get(digest).is_none()) {
+    fn go_on(&mut self, steps: &mut Vec<(u64, Step)>) -> Result<Option<u64>, Fault> {
+        if self.awaited.is_none_or(|number| self.templates.get(number).is_none()) {
             return Ok(None);
         }
         self.awaited = None;
@@ -226,31 +227,41 @@ impl Reading {
         Ok(wanted)
     }
 
-    fn keep_template(&mut self, digest: u128, template: &[u8]) -> Result<Arc<Repeating>, Fault> {
-        let template = Repeating::new(whole(template, self.memory.longest_words(), Template::decode)?);
-        self.templates.put(digest, template.clone());
+    fn keep_template(&mut self, number: u64, template: &[u8]) -> Result<Template, Fault> {
+        let template = whole(template, self.memory.longest_words(), Template::decode)?;
+        self.templates.put(number, template.clone());
         Ok(template)
     }
 
-    fn read(&mut self, stream: u64, message: &[u8], steps: &mut Vec<(u64, Step)>) -> Result<Option<u128>, Fault> {
+    /// An occurrence of a template.
+    fn occurrence(&mut self, template: Template, bindings: &[u8]) -> Result<Step, Fault> {
+        let bindings = whole(bindings, self.memory.longest_words(), Bindings::decode)?;
+        let occurrence = self.checker.bind(template, bindings)?;
+        Ok(Step::Window(Box::new(NewWindow::of_client(occurrence))))
+    }
+
+    fn read(&mut self, stream: u64, message: &[u8], steps: &mut Vec<(u64, Step)>) -> Result<Option<u64>, Fault> {
         let read = decode::<StreamMessage<'_>>(message).map_err(|e| Fault::Broken(e.to_string()))?;
         let most = self.memory.longest_words();
         let step = match read {
-            StreamMessage::Send { window } => new_window(whole(window, most, Window::decode)?),
-            StreamMessage::Define { digest, template, bindings } => {
-                let template = self.keep_template(digest, template)?;
-                repeat(&template, bindings, most)?
+            StreamMessage::Send { window } => {
+                let occurrence = whole(window, most, |reader| self.checker.decode(reader))?;
+                Step::Window(Box::new(NewWindow::of_client(occurrence)))
             }
-            StreamMessage::Replay { digest, bindings } => match self.templates.get(digest) {
-                Some(template) => repeat(&template, bindings, most)?,
+            StreamMessage::Define { number, template, bindings } => {
+                let template = self.keep_template(number, template)?;
+                self.occurrence(template, bindings)?
+            }
+            StreamMessage::Replay { number, bindings } => match self.templates.get(number) {
+                Some(template) => self.occurrence(template, bindings)?,
                 None => {
-                    self.awaited = Some(digest);
+                    self.awaited = Some(number);
                     self.keep(stream, message.into())?;
-                    return Ok(Some(digest));
+                    return Ok(Some(number));
                 }
             },
-            StreamMessage::Template { digest, template } => {
-                self.keep_template(digest, template)?;
+            StreamMessage::Template { number, template } => {
+                self.keep_template(number, template)?;
                 Step::Nothing
             }
             StreamMessage::Read { request, id } => {
@@ -339,25 +350,4 @@ fn whole<T>(
         0 => Ok(decoded),
         left => Err(Fault::Broken(format!("{left} unexpected bytes follow a message"))),
     }
-}
-
-/// An occurrence of a template; one whose payloads travel apart is a window like any other.
-fn repeat(template: &Arc<Repeating>, bindings: &[u8], most_bytes: usize) -> Result<Step, Fault> {
-    let repeat = template.bind(whole(bindings, most_bytes, Bindings::decode)?)?;
-    Ok(if repeat.is_whole() { Step::Repeat(Box::new(repeat)) } else { new_window(repeat.window()) })
-}
-
-/// A window: what it has no payload for travels apart, under the name of the value.
-fn new_window(window: Window) -> Step {
-    let mut inside: Vec<u32> = window.uploads.iter().map(|payload| payload.instr).collect();
-    inside.sort_unstable();
-    let mut missing = Vec::new();
-    for (at, instr) in window.instrs.iter().enumerate() {
-        if let (Op::Upload(_), Some(&id)) = (&instr.op, instr.outs.first())
-            && inside.binary_search(&(at as u32)).is_err()
-        {
-            missing.push((at as u32, id));
-        }
-    }
-    Step::Window(Box::new(NewWindow::new(window, missing)))
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use gt_ir::{DType, Instr, SiteId, TensorId, TensorType, Window};
 use gt_net::protocol::{Peer, StreamMessage, WorkerInfo, encode};
-use gt_plan::TemplateHasher;
 use gt_shard::{Conversion, PlacedStep, PlacedWindow, Placement};
+use gt_stream::Occurrence;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -31,34 +31,33 @@ fn held(templates: usize) -> HeldLimits {
 /// What a client sends, and what it knows by template.
 #[derive(Default)]
 struct Client {
-    seen: BTreeMap<u128, u8>,
-    templates: BTreeMap<u128, Vec<u8>>,
+    seen: BTreeMap<u64, u8>,
+    templates: BTreeMap<u64, Vec<u8>>,
     sent: Vec<Vec<u8>>,
     expected: Vec<Window>,
 }
 
 impl Client {
     fn window(&mut self, window: Window) {
-        let mut hasher = TemplateHasher::default();
-        let (digest, bindings) = hasher.run(&window, 0);
-        let mut bound = Vec::new();
-        bindings.encode(&mut bound);
-        let (mut template, mut bytes) = (Vec::new(), Vec::new());
-        hasher.template(&window).encode(&mut template);
-        window.encode(&mut bytes);
-        let times = self.seen.entry(digest).or_default();
+        let occurrence = Occurrence::of(window.clone()).unwrap();
+        let (mut template, mut bound, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        occurrence.template().encode(&mut template);
+        occurrence.bindings().encode(0, &mut bound);
+        occurrence.encode(0, &mut bytes);
+        let number = occurrence.recipe().digest() as u64;
+        let times = self.seen.entry(number).or_default();
         *times = times.saturating_add(1);
         self.sent.push(match *times {
             1 => encode(&StreamMessage::Send { window: &bytes }),
-            2 => encode(&StreamMessage::Define { digest, template: &template, bindings: &bound }),
-            _ => encode(&StreamMessage::Replay { digest, bindings: &bound }),
+            2 => encode(&StreamMessage::Define { number, template: &template, bindings: &bound }),
+            _ => encode(&StreamMessage::Replay { number, bindings: &bound }),
         });
-        self.templates.insert(digest, template);
+        self.templates.insert(number, template);
         self.expected.push(window);
     }
 
-    fn template(&mut self, digest: u128) {
-        self.sent.push(encode(&StreamMessage::Template { digest, template: &self.templates[&digest] }));
+    fn template(&mut self, number: u64) {
+        self.sent.push(encode(&StreamMessage::Template { number, template: &self.templates[&number] }));
     }
 }
 
@@ -72,7 +71,7 @@ proptest! {
     ) {
         let mut client = Client::default();
         let mut reading = Reading::new(0, false, &held(templates), SessionMemory::unlimited(), group());
-        let (mut windows, mut streams, mut wanted) = (Vec::new(), Vec::new(), Vec::<(usize, u128)>::new());
+        let (mut windows, mut streams, mut wanted) = (Vec::new(), Vec::new(), Vec::<(usize, u64)>::new());
         let mut shapes = shapes.into_iter().enumerate();
         let (mut next, mut asked) = (0, 0);
         loop {
@@ -86,24 +85,22 @@ proptest! {
                 break;
             }
             if let Some(at) = due {
-                let (_, digest) = wanted.remove(at);
-                client.template(digest);
+                let (_, number) = wanted.remove(at);
+                client.template(number);
             }
             while next < client.sent.len() {
                 let repeats = if again[next % again.len()] { 2 } else { 1 };
                 for _ in 0..repeats {
                     let mut steps = Vec::new();
                     let asks = reading.take(next as u64, &client.sent[next], &mut steps).unwrap();
-                    if let Some(digest) = asks {
-                        wanted.push((late[asked % late.len()], digest));
+                    if let Some(number) = asks {
+                        wanted.push((late[asked % late.len()], number));
                         asked += 1;
                     }
                     for (stream, step) in steps {
                         streams.push(stream);
-                        match step {
-                            Step::Window(new) => windows.push(new.window),
-                            Step::Repeat(repeat) => windows.push(repeat.window()),
-                            _ => {}
+                        if let Step::Window(new) = step {
+                            windows.push(new.occurrence.window());
                         }
                     }
                 }
@@ -125,8 +122,8 @@ fn no_bytes_do_harm() {
     let message = prop_oneof![3 => changed.prop_map(Ok), 1 => noise.prop_map(Err)];
     let mut client = Client::default();
     (0..16).for_each(|n| client.window(window(n % 4, n)));
-    let digests: Vec<u128> = client.templates.keys().copied().collect();
-    digests.into_iter().for_each(|digest| client.template(digest));
+    let numbers: Vec<u64> = client.templates.keys().copied().collect();
+    numbers.into_iter().for_each(|number| client.template(number));
     client.sent.push(encode(&StreamMessage::Read { request: 1, id: TensorId(9) }));
     client.sent.push(encode(&StreamMessage::Synchronize { request: 2 }));
     let (accepted, offered) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
@@ -166,14 +163,14 @@ fn what_follows_a_missing_template_keeps_its_place() {
     let mut client = Client::default();
     (0..3).for_each(|n| client.window(window(0, n)));
     let mut steps = Vec::new();
-    let digest = reading.take(5, &client.sent[2], &mut steps).unwrap().unwrap();
+    let number = reading.take(5, &client.sent[2], &mut steps).unwrap().unwrap();
     let read = encode(&StreamMessage::Read { request: 1, id: TensorId(9) });
     assert_eq!(reading.take(6, &read, &mut steps), Ok(None));
     assert_eq!(reading.take(8, b"", &mut steps), Err(Fault::Gap { expected: 7 }));
-    assert!(steps.is_empty() && reading.awaited() == Some(digest));
-    client.template(digest);
+    assert!(steps.is_empty() && reading.awaited() == Some(number));
+    client.template(number);
     assert_eq!(reading.take(7, &client.sent[3], &mut steps), Ok(None));
-    let [(6, Step::Repeat(_)), (7, Step::Read { .. }), (8, Step::Nothing)] = &steps[..] else {
+    let [(6, Step::Window(_)), (7, Step::Read { .. }), (8, Step::Nothing)] = &steps[..] else {
         panic!("{} steps", steps.len())
     };
     assert_eq!((reading.received(), reading.awaited()), (8, None));
@@ -235,7 +232,7 @@ fn each_worker_reads_its_own_part_of_a_placed_window() {
     let [(1, Step::Window(_)), (1, Step::Send { to, .. }), (2, Step::Window(frees))] = &steps[..] else {
         panic!("{} steps", steps.len())
     };
-    assert_eq!((to.number, to.epoch, frees.window.frees.len()), (1, 3, 1));
+    assert_eq!((to.number, to.epoch, frees.occurrence.frees().count()), (1, 3, 1));
     let (mut to, window) = placed(1);
     let mut steps = Vec::new();
     to.take(1, &encode(&StreamMessage::Placed { window: &window }), &mut steps).unwrap();

@@ -3,20 +3,19 @@
 //! TEMPLATES-1: what was put in last is there, however large it is: a session that asked for a template can use it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use gt_worker::Repeating;
+use gt_stream::Template;
 
 struct Kept {
-    template: Arc<Repeating>,
+    template: Template,
     last_used: u64,
 }
 
-/// Templates by digest.
+/// Templates by number.
 pub(super) struct Templates {
-    kept: BTreeMap<u128, Kept>,
-    /// Digests by last use.
-    by_use: BTreeMap<u64, u128>,
+    kept: BTreeMap<u64, Kept>,
+    /// Numbers by last use.
+    by_use: BTreeMap<u64, u64>,
     uses: u64,
     held_bytes: usize,
     most: usize,
@@ -28,23 +27,23 @@ impl Templates {
         Templates { kept: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0, held_bytes: 0, most, most_bytes }
     }
 
-    /// The template of a digest, if it is still there.
-    pub(super) fn get(&mut self, digest: u128) -> Option<Arc<Repeating>> {
-        let kept = self.kept.get_mut(&digest)?;
+    /// The template of a number, if it is still there.
+    pub(super) fn get(&mut self, number: u64) -> Option<Template> {
+        let kept = self.kept.get_mut(&number)?;
         self.uses += 1;
         self.by_use.remove(&kept.last_used);
-        self.by_use.insert(self.uses, digest);
+        self.by_use.insert(self.uses, number);
         kept.last_used = self.uses;
         Some(kept.template.clone())
     }
 
     /// Keeps a template, and forgets others where there are too many.
-    pub(super) fn put(&mut self, digest: u128, template: Arc<Repeating>) {
-        self.forget(digest);
+    pub(super) fn put(&mut self, number: u64, template: Template) {
+        self.forget(number);
         self.uses += 1;
         self.held_bytes += template.held_bytes();
-        self.by_use.insert(self.uses, digest);
-        self.kept.insert(digest, Kept { template, last_used: self.uses });
+        self.by_use.insert(self.uses, number);
+        self.kept.insert(number, Kept { template, last_used: self.uses });
         while self.kept.len() > 1
             && (self.kept.len() > self.most || self.held_bytes > self.most_bytes)
             && let Some((_, &oldest)) = self.by_use.first_key_value()
@@ -53,8 +52,8 @@ impl Templates {
         }
     }
 
-    fn forget(&mut self, digest: u128) {
-        if let Some(kept) = self.kept.remove(&digest) {
+    fn forget(&mut self, number: u64) {
+        if let Some(kept) = self.kept.remove(&number) {
             self.by_use.remove(&kept.last_used);
             self.held_bytes -= kept.template.held_bytes();
         }
@@ -64,17 +63,15 @@ impl Templates {
 #[cfg(test)]
 mod tests {
     use gt_ir::{Instr, Window};
-    use gt_plan::TemplateHasher;
+    use gt_stream::Occurrence;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn template(instrs: usize) -> Arc<Repeating> {
+    fn template(instrs: usize) -> Template {
         let line = |id: usize| -> Instr { format!("%{} = fill() dtype=f32 shape=[2] $ 3.0", id + 1).parse().unwrap() };
         let window = Window { instrs: (0..instrs).map(line).collect(), ..Window::default() };
-        let mut hasher = TemplateHasher::default();
-        hasher.run(&window, 0);
-        Repeating::new(hasher.template(&window))
+        Occurrence::of(window).unwrap().template().clone()
     }
 
     #[test]
@@ -92,15 +89,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_stay_right(steps in prop::collection::vec((0u128..8, 1usize..5, any::<bool>()), 0..100)) {
+        fn counts_stay_right(steps in prop::collection::vec((0u64..8, 1usize..5, any::<bool>()), 0..100)) {
             let most = 10 * template(1).held_bytes();
             let mut templates = Templates::new(4, most);
-            for (digest, instrs, put) in steps {
+            for (number, instrs, put) in steps {
                 if put {
-                    templates.put(digest, template(instrs));
-                    prop_assert_eq!(templates.get(digest).map(|t| t.instrs()), Some(instrs));
+                    templates.put(number, template(instrs));
+                    prop_assert_eq!(templates.get(number).map(|t| t.recipe.len()), Some(instrs));
                 } else {
-                    templates.get(digest);
+                    templates.get(number);
                 }
                 prop_assert!(templates.kept.len() <= 4);
                 prop_assert_eq!(templates.by_use.len(), templates.kept.len());

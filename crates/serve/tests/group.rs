@@ -44,7 +44,7 @@ fn window(lines: &[(&str, ScopeId)], met: &[ExternalValue]) -> Window {
 }
 
 fn send(group: &ShardedSession, lines: &[(&str, ScopeId)], met: &[ExternalValue]) {
-    group.send(window(lines, met), &never).unwrap();
+    group.send(support::of(window(lines, met)), &never).unwrap();
 }
 
 fn floats_of(group: &ShardedSession, id: u64) -> Vec<f32> {
@@ -76,7 +76,7 @@ fn a_value_is_scattered_gathered_and_summed_over_three_workers() {
             let values: Vec<f32> = (0..14).map(|n| n as f32).collect();
             let mut upload = window(&[("%1 = upload() dtype=f32 shape=[7,2]", NONE)], &[]);
             upload.uploads.push(Payload { instr: 0, bytes: bytes_of(&values) });
-            group.send(upload, &never).unwrap();
+            group.send(support::of(upload), &never).unwrap();
             let sessions = || workers.iter().map(|w| w.sessions().len()).sum::<usize>();
             wait_until(|| sessions() > 0);
             assert_eq!((sessions(), floats_of(&group, 1)), (1, values.clone()), "nothing is placed yet");
@@ -109,7 +109,7 @@ fn large_payloads_go_to_the_worker_that_takes_them_and_on_to_others() {
         let mut upload =
             window(&[("%1 = upload() dtype=f32 shape=[200000]", only(1)), ("%2 = unary(%1) kind=neg", split())], &[]);
         upload.uploads.push(Payload { instr: 0, bytes: bytes_of(&values) });
-        group.send(upload, &never).unwrap();
+        group.send(support::of(upload), &never).unwrap();
         assert_eq!(floats_of(&group, 2), values.iter().map(|v| -v).collect::<Vec<_>>());
         // And one that is lent.
         wait_until(|| group.lends());
@@ -137,7 +137,7 @@ fn a_worker_that_is_lost_in_a_collective_fails_it_everywhere_and_the_session_goe
             &[],
         );
         lines.instrs[2].site = site::intern("train.py:12");
-        group.send(lines, &never).unwrap();
+        group.send(support::of(lines), &never).unwrap();
         assert_eq!(floats_of(&group, 2), [5.0; 6]);
         std::thread::scope(|scope| {
             let readers = [4, 5].map(|id| {
@@ -198,7 +198,7 @@ fn a_home_that_is_lost_is_found_elsewhere_and_signals_go_on() {
         ];
         let mut first = window(&lines, &[]);
         first.uploads.push(Payload { instr: 0, bytes: bytes_of(&[1.0; 6]) });
-        group.send(first, &never).unwrap();
+        group.send(support::of(first), &never).unwrap();
         assert_eq!(floats_of(&group, 3), [-1.0; 6]);
         drop(workers.remove(0));
         wait_until(

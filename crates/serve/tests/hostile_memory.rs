@@ -102,7 +102,7 @@ fn growth(attack: impl FnOnce(&Stage) + Send + 'static) {
         let grown = PEAK.load(Relaxed) - before;
         assert!(grown < LIMIT + SLACK, "the process grew by {} MiB for a session of {} MiB", grown / MIB, LIMIT / MIB);
         // The other session has not noticed.
-        stage.control.send(2, 0, &window(&["%1 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]));
+        stage.control.send(2, 0, &spelled(&["%1 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]));
         stage.control.read(2, 1, 7, 1);
         assert_eq!(other.floats(7), [3.0, 3.0]);
     });
@@ -120,7 +120,7 @@ fn payloads_that_nobody_waits_for_are_held_back() {
     growth(|stage| {
         let client = stage.attach(1);
         client.upload(1, Bytes::from(vec![7u8; 8]));
-        let mut first: Window = window(&["%1 = upload() dtype=u8 shape=[8]"], &[], &[]);
+        let mut first: Window = spelled(&["%1 = upload() dtype=u8 shape=[8]"], &[], &[]);
         first.uploads.clear();
         stage.control.send(1, 0, &first);
         stage.control.wait_executed(1, 1);
@@ -130,7 +130,7 @@ fn payloads_that_nobody_waits_for_are_held_back() {
         (100..160).for_each(|id| client.upload(id, payload.clone()));
         watch(Duration::from_secs(2));
         // Its stream goes on.
-        stage.control.send(1, 1, &window(&["%2 = unary(%1) kind=neg"], &[], &[]));
+        stage.control.send(1, 1, &spelled(&["%2 = unary(%1) kind=neg"], &[], &[]));
         stage.control.wait_executed(1, 2);
     });
 }
@@ -140,7 +140,7 @@ fn a_payload_larger_than_the_session_fails_and_the_session_goes_on() {
     growth(|stage| {
         let client = stage.attach(1);
         client.upload(1, Bytes::from(vec![7u8; 5 * LIMIT / 4]));
-        let mut window: Window = window(&["%1 = upload() dtype=u8 shape=[20971520]"], &[], &[]);
+        let mut window: Window = spelled(&["%1 = upload() dtype=u8 shape=[20971520]"], &[], &[]);
         window.uploads.clear();
         stage.control.send(1, 0, &window);
         stage.control.read(1, 1, 5, 1);
@@ -158,7 +158,7 @@ fn windows_that_wait_for_a_payload_end_their_session() {
             let mut lines = vec![format!("%{first} = upload() dtype=f32 shape=[2]")];
             lines.extend((1..1000).map(|k| format!("%{} = fill() dtype=f32 shape=[2] $ 1.0", first + k)));
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            let mut window = window(&lines, &[], &[]);
+            let mut window = spelled(&lines, &[], &[]);
             window.uploads.clear();
             stage.control.send(1, seq, &window);
         }
@@ -169,7 +169,7 @@ fn windows_that_wait_for_a_payload_end_their_session() {
 
 /// A window of one instruction with far more numbers than it takes: small in a message, sixteen times as large in memory.
 fn with_many_scalars(id: u64) -> Window {
-    let mut wide = window(&[&format!("%{id} = fill() dtype=f32 shape=[2] $ 1.0")], &[], &[]);
+    let mut wide = spelled(&[&format!("%{id} = fill() dtype=f32 shape=[2] $ 1.0")], &[], &[]);
     wide.instrs[0].scalars = std::iter::repeat_n(Scalar::Bool(true), 100_000).collect();
     wide
 }
@@ -177,7 +177,7 @@ fn with_many_scalars(id: u64) -> Window {
 #[test]
 fn waiting_windows_counted_for_their_instructions_only() {
     growth(|stage| {
-        let mut first = window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]);
+        let mut first = spelled(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]);
         first.uploads.clear();
         stage.control.send(1, 0, &first);
         (1..60).for_each(|seq| stage.control.send(1, seq, &with_many_scalars(1 + seq)));
@@ -190,9 +190,9 @@ fn waiting_windows_counted_for_their_instructions_only() {
 fn templates_counted_for_their_instructions_only() {
     growth(|stage| {
         let mut template = Vec::new();
-        with_many_scalars(1).encode(&mut template);
+        of(with_many_scalars(1)).template().encode(&mut template);
         for seq in 0..60u64 {
-            stage.control.stream(1, seq, &StreamMessage::Template { digest: 1 + seq as u128, template: &template });
+            stage.control.stream(1, seq, &StreamMessage::Template { number: 1 + seq, template: &template });
         }
         stage.control.wait_executed(1, 60);
     });
@@ -202,7 +202,7 @@ fn templates_counted_for_their_instructions_only() {
 fn one_message_needs_no_more_memory_than_its_session_has() {
     growth(|stage| {
         // A window that frees four million values, of which each takes one byte here and eight there.
-        let mut wide = vec![0, 0];
+        let mut wide = vec![0; 6];
         put_varint(&mut wide, 4_000_000);
         wide.extend(std::iter::repeat_n(1u8, 4_000_000));
         wide.extend([0, 0]);
@@ -215,7 +215,7 @@ fn one_message_needs_no_more_memory_than_its_session_has() {
 #[test]
 fn answers_that_nobody_takes_are_failures_beyond_the_limit() {
     growth(|stage| {
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[1048576] $ 1.0"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = fill() dtype=f32 shape=[1048576] $ 1.0"], &[], &[]));
         (0..100u64).for_each(|n| stage.control.read(1, 1 + n, n, 1));
         watch(Duration::from_secs(2));
         // Whoever comes for them all the same gets those that there was room for.
@@ -240,7 +240,7 @@ fn values_without_elements_end_their_session_when_there_are_too_many() {
             let fills: Vec<String> =
                 (0..1000).map(|k| format!("%{} = fill() dtype=f32 shape=[0] $ 1.0", 1 + 1000 * seq + k)).collect();
             let lines: Vec<&str> = fills.iter().map(String::as_str).collect();
-            stage.control.send(1, seq, &window(&lines, &[], &[]));
+            stage.control.send(1, seq, &spelled(&lines, &[], &[]));
         }
         let reason = reason_of_end(stage);
         assert!(reason.contains("out of memory") && reason.contains("values"), "{reason}");
@@ -250,7 +250,7 @@ fn values_without_elements_end_their_session_when_there_are_too_many() {
 #[test]
 fn reads_of_a_value_that_never_comes_end_their_session_when_there_are_too_many() {
     growth(|stage| {
-        let mut waits = window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]);
+        let mut waits = spelled(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]);
         waits.uploads.clear();
         stage.control.send(1, 0, &waits);
         (0..100_000u64).for_each(|n| stage.control.read(1, 1 + n, n, 1));
@@ -264,7 +264,7 @@ fn reads_of_a_value_that_never_comes_end_their_session_when_there_are_too_many()
 fn empty_payloads_behind_one_that_is_said_to_be_huge_end_their_session() {
     growth(|stage| {
         let client = stage.attach(1);
-        let mut huge = window(&["%1 = upload() dtype=u8 shape=[288230376151711744]"], &[], &[]);
+        let mut huge = spelled(&["%1 = upload() dtype=u8 shape=[288230376151711744]"], &[], &[]);
         huge.uploads.clear();
         stage.control.send(1, 0, &huge);
         flood(&client, (2..200_000).map(|id| DataRequest::Upload { id: TensorId(id) }));

@@ -29,7 +29,7 @@ fn attention_whose_rows_wrap_reached_the_memory_of_other_sessions() {
         let control = &stage.control;
         control.open(3);
         let other = stage.attach(3);
-        control.send(3, 0, &window(&["%1 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]));
+        control.send(3, 0, &spelled(&["%1 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]));
         for (session, attack) in [(1, alone), (2, with_reshape)] {
             control.open(session);
             control.stream(session, 0, &StreamMessage::Send { window: &attack });
@@ -38,7 +38,7 @@ fn attention_whose_rows_wrap_reached_the_memory_of_other_sessions() {
                 said => panic!("the window was taken: {said:?}"),
             }
         }
-        control.send(3, 1, &window(&["%2 = binary(%1) kind=add scalar=right $ 2.0"], &[], &[]));
+        control.send(3, 1, &spelled(&["%2 = binary(%1) kind=add scalar=right $ 2.0"], &[], &[]));
         control.read(3, 2, 7, 2);
         assert_eq!(other.floats(7), [5.0, 5.0]);
     });

@@ -15,13 +15,13 @@ use serving::*;
 use support::*;
 
 fn fill(id: u64, value: u64) -> Window {
-    window(&[&format!("%{id} = fill() dtype=f32 shape=[2] $ {value}.0")], &[], &[])
+    spelled(&[&format!("%{id} = fill() dtype=f32 shape=[2] $ {value}.0")], &[], &[])
 }
 
 /// `%id = %old + 1`, which frees the old one: applied twice, it would show.
 fn count_up(id: u64) -> Window {
     let add = format!("%{id} = binary(%{}) kind=add scalar=right $ 1.0", id - 1);
-    window(&[&add], &[id - 1], &[])
+    spelled(&[&add], &[id - 1], &[])
 }
 
 #[test]
@@ -76,13 +76,13 @@ fn a_template_that_was_asked_for_in_vain_is_asked_for_again() {
         let mut stage = Stage::new();
         stage.control.open(1);
         let client = stage.attach(1);
-        let (digest, template, bindings) = outline(&fill(1, 3));
-        stage.control.stream(1, 0, &StreamMessage::Replay { digest, bindings: &bindings });
-        assert_eq!(stage.control.said_otherwise(), Said::NeedTemplate(1, digest));
+        let (number, template, bindings) = outline(&fill(1, 3));
+        stage.control.stream(1, 0, &StreamMessage::Replay { number, bindings: &bindings });
+        assert_eq!(stage.control.said_otherwise(), Said::NeedTemplate(1, number));
         let join = stage.reconnect();
         assert_eq!(join.sessions, [(1, 1)]);
-        assert_eq!(stage.control.said_otherwise(), Said::NeedTemplate(1, digest));
-        stage.control.stream(1, 1, &StreamMessage::Template { digest, template: &template });
+        assert_eq!(stage.control.said_otherwise(), Said::NeedTemplate(1, number));
+        stage.control.stream(1, 1, &StreamMessage::Template { number, template: &template });
         stage.control.read(1, 2, 9, 1);
         assert_eq!(client.floats(9), [3.0, 3.0]);
     });
@@ -206,15 +206,15 @@ fn a_broken_session_is_closed_and_others_go_on() {
         let control = &stage.control;
         control.open(1);
         let other = stage.attach(1);
-        let (digest, template, bindings) = outline(&fill(1, 3));
+        let (number, template, bindings) = outline(&fill(1, 3));
         let garbage: [&[u8]; 7] = [
             b"",
             b"\xff\xff\xff",
             &encode(&StreamMessage::Send { window: b"\x05garbage" }),
             &encode(&StreamMessage::Send { window: &[0; 100] }),
-            &encode(&StreamMessage::Define { digest, template: &template, bindings: b"\x00" }),
-            &encode(&StreamMessage::Define { digest, template: &template[1..], bindings: &bindings }),
-            &encode(&StreamMessage::Template { digest, template: b"\x7f" }),
+            &encode(&StreamMessage::Define { number, template: &template, bindings: b"\x00" }),
+            &encode(&StreamMessage::Define { number, template: &template[1..], bindings: &bindings }),
+            &encode(&StreamMessage::Template { number, template: b"\x7f" }),
         ];
         for (n, message) in garbage.into_iter().enumerate() {
             let session = 100 + n as u64;
@@ -245,9 +245,9 @@ fn a_session_that_overruns_what_may_be_held_is_closed() {
         stage.control.open(1);
         stage.control.open(2);
         // One waits for a template, the other for a payload that never comes.
-        let (digest, _, bindings) = outline(&fill(1, 3));
-        let waits = window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]);
-        stage.control.stream(1, 0, &StreamMessage::Replay { digest, bindings: &bindings });
+        let (number, _, bindings) = outline(&fill(1, 3));
+        let waits = spelled(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]);
+        stage.control.stream(1, 0, &StreamMessage::Replay { number, bindings: &bindings });
         stage.control.open_from(2, 0, &[("CREDITS", "1")], None);
         stage.control.send(2, 0, &waits);
         for seq in 1..500 {
@@ -271,7 +271,7 @@ fn a_client_that_takes_no_answers_loses_its_session() {
     within_time(|| {
         let stage = Stage::with(reference_worker(), |config| config.held.answer_bytes = 1_000_000);
         stage.control.open(1);
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5"], &[], &[]));
         (0..5).for_each(|n| stage.control.read(1, n + 1, n, 1));
         let Said::Broken(1, reason) = stage.control.said_otherwise() else { panic!("it is broken") };
         assert!(reason.contains("requested values but does not receive them"), "{reason}");
@@ -302,7 +302,7 @@ fn a_client_that_vanishes_in_an_upload_can_come_back() {
         stage.control.send(
             1,
             0,
-            &window(&["%1 = upload() dtype=f32 shape=[1048576]", "%2 = unary(%1) kind=neg"], &[], &[]),
+            &spelled(&["%1 = upload() dtype=f32 shape=[1048576]", "%2 = unary(%1) kind=neg"], &[], &[]),
         );
         stage.control.read(1, 1, 7, 2);
         client.upload(1, bytes_of(&values));
@@ -354,7 +354,7 @@ fn answers_that_a_network_may_have_lost_come_again() {
         };
         stage.control.open(1);
         let client = attach();
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
         stage.control.send(1, 1, &fill(2, 6));
         stage.control.read(1, 2, 10, 2);
         assert_eq!(client.floats(10), [6.0, 6.0]);
@@ -419,7 +419,7 @@ fn a_service_that_stops_lets_its_work_run_and_says_goodbye() {
         }
         control.read(1, 200, 1, 200);
         // Copied apart from the device, and still answered.
-        control.send(1, 201, &window(&["%300 = fill() dtype=f32 shape=[1000000] $ 2.5"], &[], &[]));
+        control.send(1, 201, &spelled(&["%300 = fill() dtype=f32 shape=[1000000] $ 2.5"], &[], &[]));
         control.read(1, 202, 2, 300);
         // Heads come in order: once this one has, so have those before it.
         control.open(2);
@@ -444,7 +444,7 @@ fn a_service_that_stops_does_not_wait_for_ever() {
     within_time(|| {
         let stage = Stage::new();
         stage.control.open(1);
-        stage.control.send(1, 0, &window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]));
         wait_until(|| stage.service.sessions() == [1]);
         stage.service.stop(Duration::from_millis(50));
         assert_eq!(stage.control.said_otherwise(), Said::Goodbye);

@@ -97,7 +97,7 @@ fn announce(control: &Line, seq: u64, request: u64) {
 fn uploads(first: u64) -> gt_ir::Window {
     let pair = format!("%{first} = upload() dtype=f32 shape=[2]");
     let one = format!("%{} = upload() dtype=f32 shape=[1]", first + 1);
-    window(&[&pair, &one], &[], &[])
+    spelled(&[&pair, &one], &[], &[])
 }
 
 fn bind(control: &Line, seq: u64, batch: u64, first: u64) {
@@ -167,7 +167,7 @@ fn what_is_asked_of_a_loader_on_a_lost_worker_fails_and_nothing_waits() {
         control.read(1, 3, 71, 10);
         assert_eq!(client.failure(71).kind, FailureKind::WorkerLost);
         // The session goes on.
-        control.send(1, 4, &window(&["%30 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]));
+        control.send(1, 4, &spelled(&["%30 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]));
         control.read(1, 5, 72, 30);
         assert_eq!(client.floats(72), [3.0, 3.0]);
     });

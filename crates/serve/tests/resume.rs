@@ -41,7 +41,7 @@ fn of_an_answer_that_came_in_part_the_rest_is_sent() {
         let (stage, address) = stage();
         let client = come(&address, None);
         client.wait_attached();
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
         for request in [11, 12, 13] {
             stage.control.read(1, request - 10, request, 1);
             assert_eq!(client.floats(request).len(), 100_000);
@@ -76,8 +76,8 @@ fn an_answer_larger_than_all_that_may_be_kept_is_kept_while_it_is_on_its_way() {
         let address = stage.service.info().tcp.as_ref().unwrap().parse().unwrap();
         let client = come(&address, None);
         client.wait_attached();
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
-        stage.control.send(1, 1, &window(&["%2 = fill() dtype=f32 shape=[2] $ 6.0"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = fill() dtype=f32 shape=[100000] $ 2.0"], &[], &[]));
+        stage.control.send(1, 1, &spelled(&["%2 = fill() dtype=f32 shape=[2] $ 6.0"], &[], &[]));
         // Many small ones after it take its place from nobody.
         stage.control.read(1, 2, 1, 1);
         assert_eq!(client.floats(1).len(), 100_000);
@@ -101,7 +101,7 @@ fn of_an_upload_that_came_in_part_the_rest_is_taken_once() {
         let through: Address = format!("127.0.0.1:{}", proxy.port).parse().unwrap();
         let values: Vec<f32> = (0..1 << 20).map(|n| n as f32).collect();
         let bytes = bytes_of(&values);
-        stage.control.send(1, 0, &window(&["%1 = upload() dtype=f32 shape=[1048576]"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = upload() dtype=f32 shape=[1048576]"], &[], &[]));
         let (mut had, mut lines) = (0, 0);
         loop {
             let client = come(&through, waiting_for(1));
@@ -146,7 +146,7 @@ fn of_an_upload_that_came_in_part_the_rest_is_taken_once() {
 fn a_rest_whose_beginning_is_not_here_ends_the_connection_and_nothing_else() {
     within_time(|| {
         let (stage, address) = stage();
-        stage.control.send(1, 0, &window(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = upload() dtype=f32 shape=[2]"], &[], &[]));
         let client = come(&address, None);
         client.wait_attached();
         let message = encode(&DataRequest::Upload { id: TensorId(1) });

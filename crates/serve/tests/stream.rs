@@ -13,7 +13,7 @@ use support::*;
 fn step(first: u64, input: Option<u64>) -> Window {
     let fill = format!("%{first} = fill() dtype=f32 shape=[2] $ {first}.0");
     let add = format!("%{} = binary(%{first}, %{}) kind=add scalar=none", first + 1, input.unwrap_or(first));
-    window(&[&fill, &add], &[], &[])
+    spelled(&[&fill, &add], &[], &[])
 }
 
 #[test]
@@ -26,14 +26,14 @@ fn windows_run_in_all_three_forms_and_reads_are_answered() {
         control.send(7, 0, &step(10, None));
         control.read(7, 1, 100, 11);
         assert_eq!(client.floats(100), [20.0, 20.0]);
-        let (digest, template, bindings) = outline(&step(20, Some(11)));
-        control.stream(7, 2, &StreamMessage::Define { digest, template: &template, bindings: &bindings });
+        let (number, template, bindings) = outline(&step(20, Some(11)));
+        control.stream(7, 2, &StreamMessage::Define { number, template: &template, bindings: &bindings });
         control.read(7, 3, 101, 21);
         assert_eq!(client.floats(101), [40.0, 40.0]);
         for n in 0..3 {
             let (again, _, bindings) = outline(&step(30 + 10 * n, Some(21)));
-            assert_eq!(again, digest);
-            control.stream(7, 4 + 2 * n, &StreamMessage::Replay { digest, bindings: &bindings });
+            assert_eq!(again, number);
+            control.stream(7, 4 + 2 * n, &StreamMessage::Replay { number, bindings: &bindings });
             control.read(7, 5 + 2 * n, 102, 31 + 10 * n);
             assert_eq!(client.floats(102), [70.0 + 10.0 * n as f32; 2]);
         }
@@ -58,7 +58,7 @@ fn what_repeats_runs_as_its_window_would_whatever_it_is_bound_to() {
         control.open(1);
         let client = stage.attach(1);
         let values = ["%1 = fill() dtype=f32 shape=[2] $ 1.0", "%2 = fill() dtype=f32 shape=[3] $ 2.0"];
-        control.send(1, 0, &window(&values, &[], &[]));
+        control.send(1, 0, &spelled(&values, &[], &[]));
         let repeated = |turn: u64, input: u64, frees: &[u64]| {
             let first = 10 * turn;
             let lines = [
@@ -67,18 +67,18 @@ fn what_repeats_runs_as_its_window_would_whatever_it_is_bound_to() {
                 format!("%{} = binary(%{}) kind=add scalar=right $ {turn}.0", first + 2, first + 1),
             ];
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            window(&lines, &[&[first, first + 1], frees].concat(), &[&[100.0 * turn as f32]])
+            spelled(&lines, &[&[first, first + 1], frees].concat(), &[&[100.0 * turn as f32]])
         };
-        let (digest, template, bindings) = outline(&repeated(1, 1, &[]));
-        control.stream(1, 1, &StreamMessage::Define { digest, template: &template, bindings: &bindings });
+        let (number, template, bindings) = outline(&repeated(1, 1, &[]));
+        control.stream(1, 1, &StreamMessage::Define { number, template: &template, bindings: &bindings });
         let mut seq = 2;
         // The same again, other types, back, a value of a turn before, which the next turn frees.
         for (turn, input, frees) in
             [(2, 1, &[][..]), (3, 1, &[12]), (4, 2, &[]), (5, 2, &[]), (6, 1, &[]), (7, 32, &[]), (8, 2, &[32])]
         {
             let (same, _, bindings) = outline(&repeated(turn, input, frees));
-            assert_eq!(same, digest);
-            control.stream(1, seq, &StreamMessage::Replay { digest, bindings: &bindings });
+            assert_eq!(same, number);
+            control.stream(1, seq, &StreamMessage::Replay { number, bindings: &bindings });
             control.read(1, seq + 1, turn, 10 * turn + 2);
             let n = turn as f32;
             let wanted = match input {
@@ -92,7 +92,7 @@ fn what_repeats_runs_as_its_window_would_whatever_it_is_bound_to() {
         // A value that is not there harms its turn alone.
         for (turn, input) in [(9, 32), (10, 1)] {
             let (_, _, bindings) = outline(&repeated(turn, input, &[]));
-            control.stream(1, seq, &StreamMessage::Replay { digest, bindings: &bindings });
+            control.stream(1, seq, &StreamMessage::Replay { number, bindings: &bindings });
             control.read(1, seq + 1, turn, 10 * turn + 2);
             seq += 2;
         }
@@ -110,7 +110,7 @@ fn answers_wait_for_the_client_and_large_ones_travel_as_bodies() {
     within_time(|| {
         let stage = Stage::new();
         stage.control.open(1);
-        stage.control.send(1, 0, &window(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5"], &[], &[]));
+        stage.control.send(1, 0, &spelled(&["%1 = fill() dtype=f32 shape=[100000] $ 2.5"], &[], &[]));
         stage.control.read(1, 1, 50, 1);
         stage.control.stream(1, 2, &StreamMessage::Synchronize { request: 51 });
         stage.control.wait_executed(1, 3);
@@ -143,7 +143,7 @@ fn uploads_come_before_or_after_their_window() {
                 format!("%{} = unary(%{}) kind=neg", first + 3, first + 1),
             ];
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            let mut uploads = window(&lines, &[], &[&values, &[1.0, 2.0]]);
+            let mut uploads = spelled(&lines, &[], &[&values, &[1.0, 2.0]]);
             uploads.uploads.remove(0);
             uploads
         };
@@ -176,14 +176,14 @@ fn a_forgotten_template_is_asked_for_once_and_holds_the_stream() {
         control.open(2);
         let (client, other) = (stage.attach(1), stage.attach(2));
         let (first, first_template, bindings) = outline(&step(10, None));
-        control.stream(1, 0, &StreamMessage::Define { digest: first, template: &first_template, bindings: &bindings });
+        control.stream(1, 0, &StreamMessage::Define { number: first, template: &first_template, bindings: &bindings });
         let (second, template, bindings) = outline(&step(20, Some(11)));
-        control.stream(1, 1, &StreamMessage::Define { digest: second, template: &template, bindings: &bindings });
+        control.stream(1, 1, &StreamMessage::Define { number: second, template: &template, bindings: &bindings });
         // The first template had to go.
         let (_, _, bindings) = outline(&step(30, None));
-        control.stream(1, 2, &StreamMessage::Replay { digest: first, bindings: &bindings });
+        control.stream(1, 2, &StreamMessage::Replay { number: first, bindings: &bindings });
         let (_, _, bindings) = outline(&step(40, None));
-        control.stream(1, 3, &StreamMessage::Replay { digest: first, bindings: &bindings });
+        control.stream(1, 3, &StreamMessage::Replay { number: first, bindings: &bindings });
         control.read(1, 4, 100, 41);
         assert_eq!(control.said_otherwise(), Said::NeedTemplate(1, first));
         // The other session goes on.
@@ -191,7 +191,7 @@ fn a_forgotten_template_is_asked_for_once_and_holds_the_stream() {
         control.read(2, 1, 200, 11);
         assert_eq!(other.floats(200), [20.0, 20.0]);
         assert!(client.line.is_silent());
-        control.stream(1, 5, &StreamMessage::Template { digest: first, template: &first_template });
+        control.stream(1, 5, &StreamMessage::Template { number: first, template: &first_template });
         assert_eq!(client.floats(100), [80.0, 80.0]);
         control.wait_executed(1, 6);
     });
@@ -204,7 +204,7 @@ fn sessions_do_not_see_each_other() {
         for session in [1, 2] {
             stage.control.open(session);
             let fill = format!("%1 = fill() dtype=f32 shape=[1] $ {session}.0");
-            stage.control.send(session, 0, &window(&[&fill], &[], &[]));
+            stage.control.send(session, 0, &spelled(&[&fill], &[], &[]));
         }
         let clients = [stage.attach(1), stage.attach(2)];
         for session in [1, 2] {
@@ -232,7 +232,7 @@ fn a_session_that_lost_its_worker_goes_on_from_its_next_message() {
             "%51 = binary(%50, %7) kind=add scalar=none",
             "%52 = unary(%50) kind=neg",
         ];
-        stage.control.send(4, 1000, &window(&lines, &[7], &[]));
+        stage.control.send(4, 1000, &spelled(&lines, &[7], &[]));
         for (seq, request, id) in [(1001, 1, 51), (1002, 2, 52), (1003, 3, 8)] {
             stage.control.read(4, seq, request, id);
         }
@@ -260,7 +260,7 @@ fn what_has_no_room_is_held_and_runs_in_order() {
                 format!("%{} = reshape(%{}) shape=[2, 1]", 2 * n + 2, 2 * n + 1),
             ];
             let frees: &[u64] = if n == 0 { &[] } else { &[2 * n, 2 * n - 1] };
-            stage.control.send(1, 2 * n, &window(&[&lines[0], &lines[1]], frees, &[]));
+            stage.control.send(1, 2 * n, &spelled(&[&lines[0], &lines[1]], frees, &[]));
             stage.control.read(1, 2 * n + 1, n, 2 * n + 2);
         }
         gate.open();
@@ -278,7 +278,7 @@ fn reports_of_what_ran_are_rare() {
         stage.control.open(1);
         let client = stage.attach(1);
         for n in 0..1000u64 {
-            stage.control.send(1, n, &window(&[&format!("%{n} = fill() dtype=f32 shape=[1] $ 1.0")], &[], &[]));
+            stage.control.send(1, n, &spelled(&[&format!("%{n} = fill() dtype=f32 shape=[1] $ 1.0")], &[], &[]));
         }
         stage.control.stream(1, 1000, &StreamMessage::Synchronize { request: 1 });
         assert_eq!(client.answer(), (1, Answer::Done));

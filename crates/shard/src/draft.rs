@@ -33,7 +33,7 @@ pub(super) struct Draft<'a> {
     waits: Vec<(u32, TensorId)>,
     /// What dies with the next cut, or with the window.
     passing: Passing,
-    pub(super) steps: Vec<LocalStep>,
+    pub(super) steps: Vec<LocalStep<Window>>,
     /// Reductions between their rounds, by the first of their names.
     pub(super) flights: IdMap<Flight>,
     /// Other conversions of which the first half is done.
@@ -281,7 +281,7 @@ impl<'a> Draft<'a> {
         }
         let fresh = Window { eager: self.window.eager, joined: self.window.joined, ..Window::default() };
         let window = std::mem::replace(&mut self.window, fresh);
-        self.steps.push(LocalStep::Window { window, waits: std::mem::take(&mut self.waits) });
+        self.steps.push(LocalStep::Run { window, waits: std::mem::take(&mut self.waits) });
     }
 
     /// Ends the last window. What dies, dies in the window that uses it last: there it need not be kept at all.
@@ -290,7 +290,7 @@ impl<'a> Draft<'a> {
         let mut last: IdMap<usize> = IdMap::default();
         for (at, step) in self.steps.iter().enumerate() {
             match step {
-                LocalStep::Window { window, .. } => {
+                LocalStep::Run { window, .. } => {
                     let used = window.instrs.iter().flat_map(|i| i.ins.iter().chain(&i.outs));
                     last.extend(used.map(|&id| (id, at)));
                 }
@@ -301,7 +301,7 @@ impl<'a> Draft<'a> {
         let mut next = self.steps.len();
         let mut windows = vec![next; self.steps.len()];
         for (at, step) in self.steps.iter().enumerate().rev() {
-            if matches!(step, LocalStep::Window { .. }) {
+            if matches!(step, LocalStep::Run { .. }) {
                 next = at;
             }
             windows[at] = next;
@@ -309,7 +309,7 @@ impl<'a> Draft<'a> {
         for id in self.passing.take() {
             let at = last.get(&id).map_or(self.steps.len(), |&at| windows[at]);
             match self.steps.get_mut(at) {
-                Some(LocalStep::Window { window, .. }) => window.frees.push(id),
+                Some(LocalStep::Run { window, .. }) => window.frees.push(id),
                 _ => self.window.frees.push(id),
             }
         }

@@ -129,7 +129,7 @@ impl Placer {
         &mut self,
         learned: &Learned,
         number: u64,
-        window: &gt_plan::Bindings,
+        window: &gt_stream::Bindings,
         before: Option<PlacedWindow>,
     ) -> Repeated {
         let input = |&(input, copy): &(usize, usize)| self.values[&window.inputs[input]].copies[copy].id;

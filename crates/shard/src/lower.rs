@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use gt_ir::{IdMap, OpError, TensorId, TensorType, Window};
+use gt_stream::{Checker, Occurrence};
 
 use super::PlacedWindow;
 use super::draft::Draft;
@@ -19,12 +20,14 @@ use super::template::{PlacedBindings, PlacedTemplate, Remembered};
 pub(super) const LANE: u16 = u16::MAX;
 
 /// What a worker does, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LocalStep {
+#[derive(Clone, Debug)]
+// Nearly all of them are windows.
+#[allow(clippy::large_enum_variant)]
+pub enum LocalStep<W = Occurrence> {
     /// Runs a window on its parts.
-    Window {
+    Run {
         /// With names of the worker's own.
-        window: Window,
+        window: W,
         /// Uploads whose payload travels apart: which instruction, and the name it is supplied under.
         waits: Vec<(u32, TensorId)>,
     },
@@ -57,13 +60,29 @@ pub struct Lowerer {
     pub(super) names: IdMap<TensorId>,
     pub(super) next: u64,
     templates: Remembered<Arc<Lowered>>,
+    pub(super) checker: Checker,
+}
+
+/// A window that a worker has made, as an occurrence.
+pub(super) fn occurrence(window: Window) -> Result<Occurrence, OpError> {
+    Occurrence::of(window).map_err(|error| OpError::malformed(error.to_string()))
+}
+
+impl LocalStep<Window> {
+    pub(super) fn finished(self) -> Result<LocalStep, OpError> {
+        Ok(match self {
+            LocalStep::Run { window, waits } => LocalStep::Run { window: occurrence(window)?, waits },
+            LocalStep::Send { id, name, to } => LocalStep::Send { id, name, to },
+            LocalStep::Receive { id, name, ty, from } => LocalStep::Receive { id, name, ty, from },
+        })
+    }
 }
 
 impl LocalStep {
     /// What it takes in memory, payloads left out.
     pub(super) fn held_bytes(&self) -> usize {
         let own = match self {
-            LocalStep::Window { window, waits } => window.held_bytes() + size_of_val(&waits[..]),
+            LocalStep::Run { window, waits } => window.held_bytes() + size_of_val(&waits[..]),
             LocalStep::Send { .. } | LocalStep::Receive { .. } => 0,
         };
         size_of::<LocalStep>() + own
@@ -73,7 +92,13 @@ impl LocalStep {
 impl Lowerer {
     /// For the worker of this number.
     pub fn new(worker: u32) -> Lowerer {
-        Lowerer { worker, names: IdMap::default(), next: 0, templates: Remembered::default() }
+        Lowerer {
+            worker,
+            names: IdMap::default(),
+            next: 0,
+            templates: Remembered::default(),
+            checker: Checker::default(),
+        }
     }
 
     /// The worker's own name of a value; a value that was never placed has the one it came with.
@@ -106,7 +131,7 @@ impl Lowerer {
         self.next = next;
         self.names.extend(made);
         gone.iter().for_each(|id| _ = self.names.remove(id));
-        Ok(steps)
+        steps.into_iter().map(LocalStep::finished).collect()
     }
 
     /// Remembers a template under a number, higher than all before it.

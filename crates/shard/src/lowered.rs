@@ -1,4 +1,5 @@
-//! A template as one worker has lowered it: an occurrence is made by giving names, without looking at placements again.
+//! A template as one worker has lowered it: an occurrence is made by giving names, without looking at placements again. The
+//! worker's own windows are templates too, so that an occurrence of them is a few lists of names.
 //!
 //! LOWERED-1: an occurrence is what [`super::Lowerer::window`] makes of the window that the template stands for.
 //! LOWERED-2: the steps that scalars become may depend on them (a slice is cut by where it starts). So those that have changed are lowered
@@ -6,11 +7,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use gt_ir::{IdMap, OpError, Payload, Scalars, TensorId};
+use gt_ir::{IdMap, Instr, OpError, Payload, Scalars, TensorId, Window};
+use gt_stream::{Bindings, Checker, Occurrence};
 
 use super::PlacedStep;
 use super::draft::Draft;
-use super::lower::{LANE, LocalStep, Lowerer};
+use super::lower::{LANE, LocalStep, Lowerer, occurrence};
 use super::template::{PlacedBindings, PlacedTemplate};
 
 /// Where the instructions of a step with scalars are.
@@ -18,10 +20,11 @@ use super::template::{PlacedBindings, PlacedTemplate};
 struct Numbered {
     /// The placed step.
     step: u32,
-    /// The local one, and the first instruction and the number of those that it has there.
+    /// The local one, the first instruction and the number of those that it has there, and the place of their scalars.
     local: usize,
     first: usize,
     count: usize,
+    scalars: usize,
     /// The first of the worker's names that they take.
     next: u64,
 }
@@ -58,7 +61,8 @@ impl Lowered {
                 uploads.extend(instr.outs.first().map(|&id| (id, step)));
             } else if !instr.scalars.is_empty() {
                 let count = draft.window.instrs.len() - first;
-                numbered.push(Numbered { step, local, first, count, next });
+                let scalars = draft.window.instrs[..first].iter().map(|instr| instr.scalars.len()).sum();
+                numbered.push(Numbered { step, local, first, count, scalars, next });
             }
         }
         let gone = draft.finish(&template.window)?;
@@ -67,6 +71,7 @@ impl Lowered {
         let dead: BTreeSet<TensorId> = gone.iter().copied().collect();
         kept.retain(|(id, _)| !dead.contains(id));
         kept.sort_unstable();
+        let steps = steps.into_iter().map(LocalStep::finished).collect::<Result<_, _>>()?;
         Ok(Lowered { template, steps, names: made, kept, gone, taken: next, numbered, uploads })
     }
 
@@ -89,43 +94,51 @@ impl Lowered {
         if base + self.taken > TensorId::MOST {
             return Err(OpError::malformed("a worker has no names left"));
         }
+        let names = &lowerer.names;
         let name = |id: TensorId| match id.lane() {
             LANE => Ok(TensorId(id.0.wrapping_add(base))),
-            _ => bindings.name(id).map(|id| lowerer.name(id)),
+            _ => bindings.name(id).map(|id| names.get(&id).copied().unwrap_or(id)),
         };
         let payloads: HashMap<u32, &Payload> =
             bindings.uploads.iter().map(|payload| (payload.instr, payload)).collect();
         let mut changed = changed.into_iter().peekable();
         let mut steps = Vec::with_capacity(self.steps.len());
         for (at, step) in self.steps.iter().enumerate() {
-            let mut step = step.clone();
-            match &mut step {
-                LocalStep::Window { window, waits } => {
-                    for instr in &mut window.instrs {
-                        for id in instr.ins.iter_mut().chain(&mut instr.outs) {
-                            *id = name(*id)?;
-                        }
+            steps.push(match step {
+                LocalStep::Run { window, waits } => {
+                    let mut bound = Bindings {
+                        // A window that only frees values has none of its own.
+                        first: if window.is_empty() { TensorId(0) } else { name(window.bindings().first)? },
+                        inputs: window.bindings().inputs.iter().map(|&id| name(id)).collect::<Result<_, _>>()?,
+                        scalars: window.bindings().scalars.clone(),
+                        older_frees: window
+                            .bindings()
+                            .older_frees
+                            .iter()
+                            .map(|&id| name(id))
+                            .collect::<Result<_, _>>()?,
+                        uploads: Vec::new(),
+                        ..*window.bindings()
+                    };
+                    while let Some((_, place, scalars)) = changed.next_if(|(local, ..)| *local == at) {
+                        bound.scalars[place..place + scalars.len()].copy_from_slice(&scalars);
                     }
-                    for id in &mut window.frees {
-                        *id = name(*id)?;
-                    }
-                    while let Some((_, instr, scalars)) = changed.next_if(|(local, ..)| *local == at) {
-                        if let Some(instr) = window.instrs.get_mut(instr) {
-                            instr.scalars = scalars;
-                        }
-                    }
-                    for (instr, id) in std::mem::take(waits) {
+                    let mut missing = Vec::new();
+                    for &(instr, id) in waits {
                         match self.uploads.get(&id).and_then(|step| payloads.get(step)) {
-                            Some(payload) => window.uploads.push(Payload { instr, bytes: payload.bytes.clone() }),
-                            None => waits.push((instr, bindings.name(id)?)),
+                            Some(payload) => bound.uploads.push(Payload { instr, bytes: payload.bytes.clone() }),
+                            None => missing.push((instr, bindings.name(id)?)),
                         }
                     }
+                    LocalStep::Run { window: bind(&mut lowerer.checker, window, bound, &name)?, waits: missing }
                 }
-                LocalStep::Send { id, name: way, .. } | LocalStep::Receive { id, name: way, .. } => {
-                    (*id, *way) = (name(*id)?, bindings.name(*way)?);
+                LocalStep::Send { id, name: way, to } => {
+                    LocalStep::Send { id: name(*id)?, name: bindings.name(*way)?, to: *to }
                 }
-            }
-            steps.push(step);
+                LocalStep::Receive { id, name: way, ty, from } => {
+                    LocalStep::Receive { id: name(*id)?, name: bindings.name(*way)?, ty: *ty, from: *from }
+                }
+            });
         }
         let gone = self.gone.iter().map(|&id| bindings.name(id)).collect::<Result<Vec<_>, _>>()?;
         let kept = self.kept.iter().map(|&(id, local)| Ok((bindings.name(id)?, TensorId(local.0 + base))));
@@ -139,7 +152,8 @@ impl Lowered {
         Ok(steps)
     }
 
-    /// The scalars that are not the template's, by local step and instruction; `None` if the steps themselves change (LOWERED-2).
+    /// The scalars that are not the template's, by local step and place among its scalars; `None` if the steps themselves change
+    /// (LOWERED-2).
     #[allow(clippy::type_complexity)]
     fn changed(
         &self,
@@ -163,19 +177,60 @@ impl Lowered {
             instr.scalars.clone_from(scalars);
             let mut draft = Draft::new(lowerer.worker(), &self.template.window, &self.names, numbered.next);
             draft.compute(&instr, ins, outs)?;
-            let Some(LocalStep::Window { window, .. }) = self.steps.get(numbered.local) else { return Ok(None) };
-            let before = window.instrs.get(numbered.first..numbered.first + numbered.count).unwrap_or_default();
+            let Some(LocalStep::Run { window, .. }) = self.steps.get(numbered.local) else { return Ok(None) };
+            let before =
+                window.recipe().instrs().get(numbered.first..numbered.first + numbered.count).unwrap_or_default();
             let now = std::mem::take(&mut draft.window.instrs);
+            let is_same = |(now, before): (&Instr, &Instr)| {
+                let bound = |ids: &[TensorId]| ids.iter().map(|&id| window.bound(id)).collect::<Vec<_>>();
+                now.op == before.op
+                    && now.scalars.len() == before.scalars.len()
+                    && now.ins[..] == bound(&before.ins)
+                    && now.outs[..] == bound(&before.outs)
+            };
             // A name for what has one already comes behind it, and has no scalars.
             let same = before.len() >= now.len()
-                && now.iter().zip(before).all(|(a, b)| a.op == b.op && a.ins == b.ins && a.outs == b.outs)
+                && now.iter().zip(before).all(is_same)
                 && before[now.len()..].iter().all(|instr| instr.scalars.is_empty());
             if !same {
                 return Ok(None);
             }
-            let scalars = now.into_iter().map(|instr| instr.scalars).enumerate();
-            changed.extend(scalars.map(|(k, scalars)| (numbered.local, numbered.first + k, scalars)));
+            let mut place = numbered.scalars;
+            for instr in now {
+                let next = place + instr.scalars.len();
+                changed.push((numbered.local, place, instr.scalars));
+                place = next;
+            }
         }
         Ok(Some(changed))
     }
+}
+
+/// An occurrence of a worker's own window. Two of its inputs may have become one value: then it is another window.
+fn bind(
+    checker: &mut Checker,
+    window: &Occurrence,
+    bindings: Bindings,
+    name: &dyn Fn(TensorId) -> Result<TensorId, OpError>,
+) -> Result<Occurrence, OpError> {
+    let uploads = bindings.uploads.clone();
+    let scalars = bindings.scalars.clone();
+    if let Ok(bound) = checker.bind(window.template().clone(), bindings) {
+        return Ok(bound);
+    }
+    let mut spelled: Window = window.window();
+    spelled.uploads = uploads;
+    let mut scalars = &scalars[..];
+    for instr in &mut spelled.instrs {
+        for id in instr.ins.iter_mut().chain(&mut instr.outs) {
+            *id = name(*id)?;
+        }
+        let (own, others) = scalars.split_at(instr.scalars.len());
+        instr.scalars.copy_from_slice(own);
+        scalars = others;
+    }
+    for id in &mut spelled.frees {
+        *id = name(*id)?;
+    }
+    occurrence(spelled)
 }

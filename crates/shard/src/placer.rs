@@ -159,8 +159,10 @@ impl Placer {
     ) -> Result<PlacedWindow, OpError> {
         let mut draft = Draft::default();
         (draft.out.eager, draft.out.joined) = (window.eager, window.joined);
-        let defined = self.meet_all(window);
         let first = first_of(window);
+        let last = window.instrs.last().and_then(|i| i.outs.last()).map_or(first, |id| id.0 + 1);
+        let defined = last.saturating_sub(first);
+        self.meet_all(&window.met, first, defined);
         let inside = window.met.iter().filter(|met| met.is_state && met.id.0.wrapping_sub(first) < defined);
         draft.states.extend(inside.map(|met| met.id));
         let mut scope: Option<(ScopeId, Option<Layout>)> = None;
@@ -178,13 +180,9 @@ impl Placer {
         Ok(draft.out)
     }
 
-    /// Takes note of values from outside a window; how many it defines itself (WINDOW-1).
-    pub(super) fn meet_all(&mut self, window: &Window) -> u64 {
-        let first = first_of(window);
-        let last = window.instrs.last().and_then(|i| i.outs.last()).map_or(first, |id| id.0 + 1);
-        let defined = last.saturating_sub(first);
-        window.met.iter().filter(|met| met.id.0.wrapping_sub(first) >= defined).for_each(|met| self.meet(met));
-        defined
+    /// Takes note of values from outside a window, which defines so many itself (WINDOW-1).
+    pub(super) fn meet_all(&mut self, met: &[ExternalValue], first: u64, defined: u64) {
+        met.iter().filter(|met| met.id.0.wrapping_sub(first) >= defined).for_each(|met| self.meet(met));
     }
 
     pub(super) fn free_value(&mut self, draft: &mut Draft, id: TensorId) {

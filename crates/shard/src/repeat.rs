@@ -13,12 +13,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gt_ir::{Digest, OpError, Payload, ScopeId, TensorId, Window};
+use gt_ir::{Digest, OpError, Payload, ScopeId, TensorId};
+use gt_stream::{Occurrence, Recipe};
 
 use super::learned::Learned;
 use super::template::{PlacedBindings, PlacedTemplate, Remembered};
 use super::{Layout, PlacedWindow, Placer, UploadShare};
-use gt_plan::TemplateHasher;
 
 /// Windows that were seen once, at most: more are forgotten together.
 const MOST_SEEN: usize = 1024;
@@ -64,12 +64,19 @@ pub struct UploadStep {
     pub share: UploadShare,
 }
 
+/// A window that was seen.
+struct Seen {
+    /// Keeps its number from being another recipe's.
+    recipe: Arc<Recipe>,
+    /// The number of its template, once it has one.
+    template: Option<u64>,
+}
+
 /// What a placer remembers of windows.
 #[derive(Default)]
 pub(super) struct Repeats {
-    hasher: TemplateHasher,
     /// Windows by what decides how they are placed: the number of their template, if they have one.
-    seen: HashMap<Digest, Option<u64>>,
+    seen: HashMap<Digest, Seen>,
     learned: Remembered<Arc<Learned>>,
     last: u64,
 }
@@ -81,16 +88,16 @@ impl Placer {
     /// As [`Placer::window`].
     pub fn place_window(
         &mut self,
-        window: &Window,
+        occurrence: &Occurrence,
         layouts: &dyn Fn(ScopeId) -> Option<Layout>,
     ) -> Result<Placed, OpError> {
         // What time cut does not come again; a report wants to see everything; after a loss nothing is as it was.
-        if window.eager || window.instrs.is_empty() || self.report.is_some() || !self.lost.is_empty() {
-            return self.window(window, layouts).map(Placed::Whole);
+        if occurrence.bindings().eager || occurrence.is_empty() || self.report.is_some() || !self.lost.is_empty() {
+            return self.window(&occurrence.window(), layouts).map(Placed::Whole);
         }
-        let defined = self.meet_all(window);
+        self.meet_all(&occurrence.met, occurrence.bindings().first.0, occurrence.recipe().defined() as u64);
         let mut repeats = std::mem::take(&mut self.repeats);
-        let placed = self.repeat(&mut repeats, window, layouts, defined);
+        let placed = self.repeat(&mut repeats, occurrence, layouts);
         self.repeats = repeats;
         placed
     }
@@ -104,32 +111,34 @@ impl Placer {
     fn repeat(
         &mut self,
         repeats: &mut Repeats,
-        window: &Window,
+        occurrence: &Occurrence,
         layouts: &dyn Fn(ScopeId) -> Option<Layout>,
-        defined: u64,
     ) -> Result<Placed, OpError> {
-        let (digest, bindings) = repeats.hasher.run(window, 0);
-        let Some(key) = self.key(digest, window, &bindings.inputs, layouts, defined) else {
-            return self.window(window, layouts).map(Placed::Whole);
+        let Some(key) = self.key(occurrence, layouts) else {
+            return self.window(&occurrence.window(), layouts).map(Placed::Whole);
         };
         let number = match repeats.seen.get(&key) {
             None => {
                 if repeats.seen.len() >= MOST_SEEN {
                     repeats.seen.clear();
                 }
-                repeats.seen.insert(key, None);
-                return self.window(window, layouts).map(Placed::Whole);
+                repeats.seen.insert(key, Seen { recipe: occurrence.recipe().clone(), template: None });
+                return self.window(&occurrence.window(), layouts).map(Placed::Whole);
             }
-            Some(number) => *number,
+            Some(seen) => {
+                debug_assert!(Arc::ptr_eq(&seen.recipe, occurrence.recipe()));
+                seen.template
+            }
         };
+        let bindings = occurrence.bindings();
         let older = self.free_older(&bindings.older_frees);
         if let Some((number, learned)) = number.and_then(|n| Some((n, repeats.learned.get(n)?.clone()))) {
             return Ok(Placed::Repeated(self.replay(&learned, number, bindings, older)));
         }
-        let (inputs, scalars) = (bindings.inputs.clone(), bindings.scalars.clone());
-        let mut plain = window.clone();
-        plain.frees.retain(|id| !bindings.older_frees.contains(id));
-        let (placed, learned) = self.learn(&plain, layouts, inputs, scalars)?;
+        let mut plain = occurrence.window();
+        let older_from = plain.frees.len() - bindings.older_frees.len();
+        plain.frees.truncate(older_from);
+        let (placed, learned) = self.learn(&plain, layouts, bindings.inputs.clone(), bindings.scalars.clone())?;
         let number = repeats.last + 1;
         let Some((learned, bindings)) = learned.filter(|_| Remembered::<Arc<Learned>>::takes(placed.steps.len()))
         else {
@@ -146,7 +155,7 @@ impl Placer {
             return Ok(Placed::Whole(placed));
         };
         repeats.last = number;
-        repeats.seen.insert(key, Some(number));
+        repeats.seen.insert(key, Seen { recipe: occurrence.recipe().clone(), template: Some(number) });
         let learned = Arc::new(learned);
         repeats.learned.put(number, placed.steps.len(), learned.clone())?;
         Ok(Placed::Repeated(Repeated {

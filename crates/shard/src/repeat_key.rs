@@ -1,50 +1,52 @@
 //! What decides how a window is placed, as one number.
 
 use gt_ir::shard::Split;
-use gt_ir::{Digest, Op, Scalar, ScopeId, StreamHasher, TensorId, Window};
+use gt_ir::{Digest, Op, Scalar, ScopeId, StreamHasher};
+use gt_stream::Occurrence;
 
 use super::{Layout, Placement, Placer};
 
 impl Placer {
     /// Everything that decides how a window is placed; `None` if it takes something unknown.
-    pub(super) fn key(
-        &self,
-        digest: Digest,
-        window: &Window,
-        inputs: &[TensorId],
-        layouts: &dyn Fn(ScopeId) -> Option<Layout>,
-        defined: u64,
-    ) -> Option<Digest> {
+    pub(super) fn key(&self, occurrence: &Occurrence, layouts: &dyn Fn(ScopeId) -> Option<Layout>) -> Option<Digest> {
+        let (recipe, bindings) = (occurrence.recipe(), occurrence.bindings());
         let mut hasher = StreamHasher::default();
-        hasher.word(digest as u64);
-        hasher.word((digest >> 64) as u64);
-        hasher.word(window.joined as u64);
-        let first = window.instrs.first()?.outs.first()?.0;
-        for met in window.met.iter().filter(|met| met.id.0.wrapping_sub(first) < defined) {
-            hasher.word((met.id.0 - first) << 1 | met.is_state as u64);
-        }
-        let mut scope = None;
-        for instr in &window.instrs {
-            if scope != Some(instr.scope) {
-                scope = Some(instr.scope);
-                match layouts(instr.scope) {
-                    Some(Layout { mesh, splits }) => feed_placement(&mut hasher, &Placement { mesh, splits }),
-                    None => hasher.word(u64::MAX),
-                }
+        hasher.word(recipe.number());
+        // What is sent names the source lines.
+        occurrence.sites().iter().for_each(|site| hasher.word(site.0 as u64));
+        hasher.word(bindings.joined as u64);
+        for met in &occurrence.met {
+            let own = met.id.0.wrapping_sub(bindings.first.0);
+            if own < recipe.defined() as u64 {
+                hasher.word(own << 1 | met.is_state as u64);
             }
-            if let (Op::Upload(_), Some(id)) = (&instr.op, instr.outs.first()) {
-                match self.supplied.get(id) {
+        }
+        for &scope in recipe.scopes() {
+            match layouts(scope) {
+                Some(Layout { mesh, splits }) => feed_placement(&mut hasher, &Placement { mesh, splits }),
+                None => hasher.word(u64::MAX),
+            }
+        }
+        if !self.supplied.is_empty() {
+            for place in recipe.uploads() {
+                let id = occurrence.bound(recipe.instrs()[place.instr as usize].outs[0]);
+                match self.supplied.get(&id) {
                     Some(placement) => feed_placement(&mut hasher, placement),
                     None => hasher.word(u64::MAX),
                 }
             }
+        }
+        let mut scalars = &bindings.scalars[..];
+        for instr in recipe.instrs().iter().filter(|instr| !instr.scalars.is_empty()) {
+            let (own, others) = scalars.split_at(instr.scalars.len());
+            scalars = others;
             // PLACED-REPEAT-4.
             let is_made_again = matches!(instr.op, Op::Fill(_) | Op::Iota(_));
             if is_made_again || instr.op.composite().is_some() && !matches!(instr.op, Op::Update(_)) {
-                feed_scalars(&mut hasher, &instr.scalars);
+                feed_scalars(&mut hasher, own);
             }
         }
-        for &id in inputs {
+        for &id in &bindings.inputs {
             let known = self.values.get(&id)?;
             hasher.tensor(&known.ty);
             hasher
@@ -56,7 +58,7 @@ impl Placer {
                 feed_scalars(&mut hasher, &origin.scalars);
             }
         }
-        Some(hasher.finish().exact)
+        Some(hasher.finish())
     }
 }
 

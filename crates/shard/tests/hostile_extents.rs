@@ -8,7 +8,8 @@ use gt_ir::shard::{LocalCx, Part, Region, Split};
 use gt_ir::{
     DType, Emit, Instr, Op, OpError, OpKind, Scalar, ScopeId, Shape, SiteId, TensorId, TensorType, Val, Window,
 };
-use gt_plan::{Canonicalizer, Plan, PlanOptions, build, expand};
+use gt_plan::{Plan, PlanOptions, build, expand};
+use gt_stream::Occurrence;
 use smallvec::SmallVec;
 
 /// Whether a machine could count the elements and the bytes, with every extent of 0 taken as 1.
@@ -20,9 +21,12 @@ fn exists(ty: &TensorType) -> bool {
 /// What a worker does with the bytes of a window before it runs it: nothing, or a plan.
 fn planned(bytes: &[u8]) -> Result<Plan, String> {
     let window = Window::decode(&mut Reader::new(bytes)).map_err(|e| e.to_string())?;
-    let mut canonicalizer = Canonicalizer::default();
-    let canonical = canonicalizer.run(&window, |_| None).map_err(|e| e.to_string())?;
-    build(&window, canonical, PlanOptions { compiled: true, ..PlanOptions::DEFAULT }).map_err(|e| e.to_string())
+    let window = Occurrence::of(window).map_err(|e| e.to_string())?;
+    if let Some(input) = window.bindings().inputs.first() {
+        return Err(format!("{input} does not exist"));
+    }
+    let options = PlanOptions { compiled: true, ..PlanOptions::DEFAULT };
+    build(window.recipe(), &[], options).map_err(|e| e.to_string())
 }
 
 /// An emitter that keeps the types of all that is emitted.
@@ -50,10 +54,10 @@ fn expect_all_exist(plan: &Plan, title: &str) {
         let _ = instr.op.primitive().cost(&ins, &outs);
         let scalars = vec![Scalar::I64(1); instr.op.primitive().scalars(&ins)];
         if let Some(Ok(expansion)) = expand(&instr.op, &ins, &scalars) {
-            let mut canonicalizer = Canonicalizer::default();
-            let of = |id: TensorId| expansion.inputs.iter().position(|&i| i == id).map(|at| ins[at]);
-            let canonical = canonicalizer.run(&expansion.window, of).expect("an expansion is a window");
-            let spelled = build(&expansion.window, canonical, PlanOptions::default()).expect("its types were inferred");
+            let of = |id: &TensorId| expansion.inputs.iter().position(|i| i == id).map(|at| ins[at]);
+            let window = Occurrence::of(expansion.window).expect("an expansion is a window");
+            let types: Vec<TensorType> = window.bindings().inputs.iter().filter_map(of).collect();
+            let spelled = build(window.recipe(), &types, PlanOptions::default()).expect("its types were inferred");
             spelled.types.iter().for_each(|ty| expect(ty, "a value of the expansion"));
         }
         // Ops that handle several tensors side by side are asked about one at a time.

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use gt_engine_check::Null;
 use gt_ir::{Instr, TensorId, Window};
+use gt_stream::Occurrence;
 use gt_worker::{SessionConfig, WorkerConfig, WorkerHandle};
 
-fn window(first: u64, length: u64, carried: u64) -> Window {
+fn window(first: u64, length: u64, carried: u64) -> Occurrence {
     let line = |i: u64| {
         let last = if i == 0 { carried } else { first + i - 1 };
         format!("%{} = binary(%{last}) kind=mul scalar=right $ 0.5", first + i)
@@ -15,16 +16,20 @@ fn window(first: u64, length: u64, carried: u64) -> Window {
     };
     let mut frees: Vec<TensorId> = (first..first + length - 1).map(TensorId).collect();
     frees.push(TensorId(carried));
-    Window { instrs: (0..length).map(line).collect(), frees, ..Window::default() }
+    of(Window { instrs: (0..length).map(line).collect(), frees, ..Window::default() })
+}
+
+fn of(window: Window) -> Occurrence {
+    Occurrence::of(window).expect("an occurrence")
 }
 
 fn main() {
     let never = || false;
     let worker = WorkerHandle::spawn(|| Null, WorkerConfig::default()).open(SessionConfig::default());
     let fill = "%0 = fill() dtype=f32 shape=[4] $ 1.0".parse().expect("an instruction");
-    worker.send(Window { instrs: vec![fill], ..Window::default() }, &never).expect("room");
+    worker.send(of(Window { instrs: vec![fill], ..Window::default() }), &never).expect("room");
     let (length, rounds) = (256, 2000);
-    let windows: Vec<Window> = (0..rounds).map(|i| window(1 + i * length, length, i * length)).collect();
+    let windows: Vec<Occurrence> = (0..rounds).map(|i| window(1 + i * length, length, i * length)).collect();
     let start = Instant::now();
     for w in windows {
         worker.send(w, &never).expect("room");

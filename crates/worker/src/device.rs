@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gt_engine::{Buffer, Engine};
-use gt_ir::Window;
+use gt_ir::{TensorId, TensorType};
 use gt_observe::Counters;
-use gt_plan::{Canonicalizer, PlanCache};
+use gt_plan::PlanCache;
+use gt_stream::Occurrence;
 
 use crate::WorkerConfig;
 use crate::adopt;
@@ -19,7 +20,6 @@ use crate::moved::Departing;
 use crate::places::Work;
 use crate::planner::{Prepared, panicked};
 use crate::queue::{Parked, Queue};
-use crate::repeat;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -35,7 +35,8 @@ pub(crate) struct Device<E: Engine> {
     pub(crate) engine: E,
     pub(crate) queue: Arc<Queue<E::Buffer>>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) canonicalizer: Canonicalizer,
+    /// The types of the inputs of the window that is being planned.
+    pub(crate) input_types: Vec<TensorType>,
     pub(crate) cache: PlanCache<Prepared<E::Program>>,
     pub(crate) in_flight: VecDeque<InFlight<E::Buffer>>,
     pub(crate) last_end: Instant,
@@ -78,9 +79,8 @@ impl<E: Engine> Device<E> {
         shared.debug.print(|| format!("{} runs on {}", shared.name, engine.name()));
         let plan_bytes = (engine.memory().limit_bytes / PLANS_PART).max(LEAST_PLAN_BYTES);
         let cache = PlanCache::within(config.cached_plans, usize::try_from(plan_bytes).unwrap_or(usize::MAX));
-        let canonicalizer = Canonicalizer::default();
         let (in_flight, last_end) = (VecDeque::new(), Instant::now());
-        let mut device = Device { engine, queue, shared, canonicalizer, cache, in_flight, last_end };
+        let mut device = Device { engine, queue, shared, input_types: Vec::new(), cache, in_flight, last_end };
         while let Some(work) = device.next() {
             match work {
                 Work::Message(session, queued) => device.guarded_message(session, queued),
@@ -106,29 +106,21 @@ impl<E: Engine> Device<E> {
     fn message(&mut self, session: Arc<Session<E::Buffer>>, queued: Queued) {
         let Queued { message, moved, mut lost, loaded_bytes, credits, is_arrival, .. } = queued;
         match message {
-            Message::Window(mut window) => {
-                count(&session, &window, &moved, loaded_bytes, is_arrival);
-                if is_arrival && adopt::publish(&session, &window, &moved) {
+            Message::Run(mut occurrence) => {
+                count(&session, &occurrence, &moved, loaded_bytes, is_arrival);
+                if is_arrival && adopt::publish(&session, &occurrence, &moved) {
                     // The handle that came with the message goes before the first run that may want the memory.
                     drop(moved);
-                    return self.window(session, Window::default(), lost, credits);
+                    return self.free(session, &[], Some(credits));
                 }
-                adopt::copy(&mut window, moved, &mut lost);
+                adopt::copy(&mut occurrence, moved, &mut lost);
                 let transfer = self.queue.transfer().filter(|_| lost.is_empty());
-                if transfer.is_some_and(|transfer| handover::publish(&session, &window, &**transfer)) {
-                    window = Window { frees: window.frees, ..Window::default() };
+                if transfer.is_some_and(|transfer| handover::publish(&session, &occurrence, &**transfer)) {
+                    let frees: Vec<TensorId> = occurrence.frees().collect();
+                    drop(occurrence);
+                    return self.free(session, &frees, Some(credits));
                 }
-                self.window(session, window, lost, credits);
-            }
-            Message::Repeat(repeat) if session.journal.is_none() => {
-                repeat::count(&session.counters, &repeat);
-                self.repeat(session, &repeat, credits);
-            }
-            // The journal has a line for every instruction.
-            Message::Repeat(repeat) => {
-                let window = repeat.window();
-                count(&session, &window, &moved, loaded_bytes, is_arrival);
-                self.window(session, window, lost, credits);
+                self.run_window(session, occurrence, lost, credits);
             }
             Message::Trim => {
                 self.drain();
@@ -229,23 +221,22 @@ impl<E: Engine> Device<E> {
 /// Counts what was received.
 pub(crate) fn count<B: Buffer>(
     session: &Session<B>,
-    window: &Window,
+    occurrence: &Occurrence,
     moved: &[(u32, Departing)],
     loaded_bytes: usize,
     is_arrival: bool,
 ) {
     let counters = &session.counters;
-    let bytes: usize = window.uploads.iter().map(|payload| payload.bytes.len()).sum();
-    let bytes = moved.iter().fold(bytes, |bytes, (_, value)| bytes + value.ty().bytes());
+    let bytes = moved.iter().fold(occurrence.payload_bytes(), |bytes, (_, value)| bytes + value.ty().bytes());
     if is_arrival {
         return Counters::add(&counters.moved_bytes_in, bytes as u64);
     }
     Counters::add(&counters.windows, 1);
-    Counters::add(&counters.total_instructions, window.instrs.len() as u64);
-    Counters::add(&counters.idle_cuts, window.eager as u64);
+    Counters::add(&counters.total_instructions, occurrence.len() as u64);
+    Counters::add(&counters.idle_cuts, occurrence.bindings().eager as u64);
     Counters::add(&counters.bytes_in, (bytes - loaded_bytes) as u64);
     Counters::add(&counters.loaded_bytes, loaded_bytes as u64);
     if let Some(journal) = &session.journal {
-        journal.received(window);
+        journal.received(&occurrence.window());
     }
 }

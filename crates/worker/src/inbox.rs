@@ -9,23 +9,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gt_ir::{Failure, IdMap, Op, Payload, TensorId, Window};
+use gt_ir::{Failure, IdMap, Payload, TensorId};
+use gt_stream::Occurrence;
 
+use crate::Oversupplied;
 use crate::moved::{Departing, Supplied};
-use crate::{Oversupplied, Repeat};
 
 /// What a payload that waits counts for at least: its entry. Else a peer could fill the memory with empty ones.
 const ENTRY_BYTES: usize = 64;
 
 /// What the device thread is asked to do.
 pub(crate) enum Message {
-    Window(Window),
-    /// Its payloads are all in it.
-    Repeat(Box<Repeat>),
+    Run(Occurrence),
     Trim,
 }
 
-/// A payload of a window that is not in it: the upload's place among the instructions, and its id.
+/// A payload of a window that is not in it: the upload's place among the instructions, and the name of the payload.
 pub type Missing = (u32, TensorId);
 
 /// A payload that travelled apart, or why it never came.
@@ -63,29 +62,22 @@ pub(crate) struct Queued {
 
 impl Queued {
     pub(crate) fn new(message: Message, missing: Vec<Missing>) -> Self {
-        let (mut credits, mut named_bytes, mut stated_bytes) = (Credits::default(), 0usize, 0usize);
-        if let Message::Window(window) = &message {
-            credits.instrs = window.instrs.len();
-            credits.bytes = window.uploads.iter().map(|p| p.bytes.len()).sum();
-            for &(instr, _) in &missing {
-                if let Some(Op::Upload(upload)) = window.instrs.get(instr as usize).map(|instr| &instr.op) {
-                    let len_bytes = upload.shape.numel().saturating_mul(upload.dtype.size());
-                    stated_bytes = stated_bytes.saturating_add(len_bytes);
-                    named_bytes = named_bytes.saturating_add(len_bytes.max(ENTRY_BYTES));
-                }
+        let (mut credits, mut named_bytes) = (Credits::default(), 0usize);
+        if let Message::Run(occurrence) = &message {
+            credits = Credits { instrs: occurrence.len(), bytes: occurrence.payload_bytes() };
+            let uploads = occurrence.recipe().uploads().iter();
+            for place in uploads.filter(|place| missing.iter().any(|(instr, _)| *instr == place.instr)) {
+                credits.bytes = credits.bytes.saturating_add(place.len_bytes);
+                named_bytes = named_bytes.saturating_add(place.len_bytes.max(ENTRY_BYTES));
             }
-            credits.bytes = credits.bytes.saturating_add(stated_bytes);
-        }
-        if let Message::Repeat(repeat) = &message {
-            credits = Credits { instrs: repeat.instrs(), bytes: repeat.payload_bytes() };
         }
         let (moved, lost) = (Vec::new(), Vec::new());
         Queued { message, missing, named_bytes, moved, lost, loaded_bytes: 0, credits, is_arrival: false }
     }
 
     /// A value of another worker, supplied under its own name.
-    pub(crate) fn arrival(window: Window, id: TensorId) -> Self {
-        let queued = Queued::new(Message::Window(window), vec![(0, id)]);
+    pub(crate) fn arrival(occurrence: Occurrence, id: TensorId) -> Self {
+        let queued = Queued::new(Message::Run(occurrence), vec![(0, id)]);
         Queued { credits: Credits::default(), is_arrival: true, ..queued }
     }
 
@@ -94,11 +86,11 @@ impl Queued {
         self.missing.is_empty()
     }
 
-    /// The window, if it is one, with what it waits for.
-    pub(crate) fn into_window(self) -> Option<(Window, Vec<Missing>)> {
+    /// The window, if it is one, with the payloads that it waits for.
+    pub(crate) fn into_occurrence(self) -> Option<(Occurrence, Vec<Missing>)> {
         match self.message {
-            Message::Window(window) => Some((window, self.missing)),
-            Message::Repeat(_) | Message::Trim => None,
+            Message::Run(occurrence) => Some((occurrence, self.missing)),
+            Message::Trim => None,
         }
     }
 }
@@ -196,20 +188,19 @@ impl Inbox {
         self.named_bytes = self.named_bytes.saturating_sub(queued.named_bytes);
         let missing = std::mem::take(&mut queued.missing);
         self.named_count -= missing.len();
-        if let Message::Window(window) = &mut queued.message {
+        if let Message::Run(occurrence) = &mut queued.message {
             for &(instr, id) in &missing {
                 match self.supplied.get(&id) {
-                    Some(Ok(Supplied::Bytes(bytes))) => window.uploads.push(Payload { instr, bytes: bytes.clone() }),
+                    Some(Ok(Supplied::Bytes(bytes))) => occurrence.add_payload(Payload { instr, bytes: bytes.clone() }),
                     Some(Ok(Supplied::Loaded(bytes))) => {
                         queued.loaded_bytes += bytes.len();
-                        window.uploads.push(Payload { instr, bytes: bytes.clone() });
+                        occurrence.add_payload(Payload { instr, bytes: bytes.clone() });
                     }
                     Some(Ok(Supplied::Moved(value))) => queued.moved.push((instr, value.clone())),
                     Some(Err(failure)) => queued.lost.push(Lost { instr, failure: failure.clone() }),
                     None => {}
                 }
             }
-            window.uploads.sort_by_key(|payload| payload.instr);
             queued.lost.sort_by_key(|lost| lost.instr);
             queued.lost.dedup_by_key(|lost| lost.instr);
         }
@@ -230,7 +221,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gt_ir::{Bytes, FailureKind};
+    use gt_ir::{Bytes, FailureKind, Window};
     use proptest::prelude::*;
 
     const LIMIT: Credits = Credits { instrs: 1000, bytes: 8 * ENTRY_BYTES };
@@ -239,8 +230,9 @@ mod tests {
     fn uploads(first: u64, count: u64) -> Queued {
         let line = |id: u64| format!("%{id} = upload() dtype=f32 shape=[2]").parse().unwrap();
         let instrs = (first..first + count).map(line).collect();
+        let window = Window { instrs, ..Window::default() };
         let missing = (0..count).map(|k| (k as u32, TensorId(first + k))).collect();
-        Queued::new(Message::Window(Window { instrs, ..Window::default() }), missing)
+        Queued::new(Message::Run(Occurrence::of(window).expect("an occurrence")), missing)
     }
 
     fn bytes(of: u64) -> Bytes {
@@ -262,7 +254,8 @@ mod tests {
         let gone = Err(Arc::new(Failure::new(FailureKind::WorkerLost, "gone")));
         inbox.supply(TensorId(3), &mut Some(gone)).unwrap();
         let queued = inbox.pop().unwrap();
-        let Message::Window(window) = queued.message else { panic!("a window") };
+        let Message::Run(window) = queued.message else { panic!("a window") };
+        let window = window.window();
         assert_eq!(window.uploads.iter().map(|p| (p.instr, p.bytes[0])).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
         assert_eq!(queued.lost.iter().map(|lost| lost.instr).collect::<Vec<_>>(), [2]);
         assert_eq!((inbox.held_bytes, inbox.named_bytes, inbox.supplied.len()), (0, 0, 0));
@@ -320,7 +313,8 @@ mod tests {
                     supply(&mut inbox, id, bytes(id)).unwrap();
                 }
                 while let Some(queued) = inbox.pop() {
-                    let Message::Window(window) = queued.message else { panic!("a window") };
+                    let Message::Run(window) = queued.message else { panic!("a window") };
+                    let window = window.window();
                     let found: Vec<u8> = window.uploads.iter().map(|p| p.bytes[0]).collect();
                     let wanted: Vec<u8> = window.instrs.iter().map(|i| i.outs[0].0 as u8).collect();
                     prop_assert_eq!(found, wanted);

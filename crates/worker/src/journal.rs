@@ -133,7 +133,7 @@ impl Journal {
             took.as_micros(),
             plan.instrs_run(),
             plan.steps.len(),
-            (plan.hash.exact >> 64) as u64,
+            (plan.hash >> 64) as u64,
             self.site(site)
         );
         self.log.write(Event::Exec, &self.source, "RunPlan", 0, details);
@@ -146,7 +146,7 @@ impl Journal {
             took.as_micros(),
             plan.instrs.len(),
             plan.instrs_run(),
-            (plan.hash.exact >> 64) as u64
+            (plan.hash >> 64) as u64
         );
         self.log.write(Event::Compile, &self.source, "CompilePlan", 0, details);
     }

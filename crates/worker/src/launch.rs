@@ -11,7 +11,8 @@ use std::time::Instant;
 use gt_engine::{Buffer, Engine, Run, Value, ValueState};
 use gt_ir::{Failure, FailureKind, Instr, Op, TensorId, Window};
 use gt_observe::Counters;
-use gt_plan::{Canonical, Immediates, PlanError};
+use gt_plan::{Immediates, PlanError};
+use gt_stream::Occurrence;
 
 use crate::device::Device;
 use crate::flight::{InFlight, Launched};
@@ -31,28 +32,56 @@ const MAX_IN_FLIGHT: usize = 2;
 
 impl<E: Engine> Device<E> {
     /// Runs a window, in parts if it must be.
-    pub(crate) fn window(
+    pub(crate) fn run_window(
         &mut self,
         session: Arc<Session<E::Buffer>>,
-        mut window: Window,
+        occurrence: Occurrence,
         mut lost: Vec<Lost>,
         credits: Credits,
     ) {
+        let limit = session.config.batch_limit.map(|limit| limit.max(1));
+        let is_short = limit.is_none_or(|limit| occurrence.len() <= limit);
+        if is_short && lost.is_empty() && session.config.lost.is_none() {
+            return self.part(session, &occurrence, Some(credits));
+        }
+        let mut window = occurrence.window();
         if session.config.lost.is_some() {
             self.take_out_lost(&session, &mut window, &mut lost);
         }
-        let limit = session.config.batch_limit.map(|limit| limit.max(1));
-        if lost.is_empty() && limit.is_none_or(|limit| window.instrs.len() <= limit) {
-            return self.part(session, window, Some(credits));
+        if is_short && lost.is_empty() {
+            return self.spelled_out(session, window, Some(credits));
         }
         let (before, last) = parts(window, limit, lost);
-        for part in before {
+        self.parts(&session, before);
+        self.spelled_out(session, last, Some(credits));
+    }
+
+    /// Runs the parts of a window before its last.
+    fn parts(&mut self, session: &Arc<Session<E::Buffer>>, parts: Vec<Part>) {
+        for part in parts {
             match part {
-                Part::Window(window) => self.part(session.clone(), window, None),
-                Part::Lost(instr, failure) => self.lost(&session, &instr, &failure),
+                Part::Window(window) => self.spelled_out(session.clone(), window, None),
+                Part::Lost(instr, failure) => self.lost(session, &instr, &failure),
             }
         }
-        self.part(session, last, Some(credits));
+    }
+
+    /// Runs a part of a window.
+    fn spelled_out(&mut self, session: Arc<Session<E::Buffer>>, window: Window, credits: Option<Credits>) {
+        // A part of a window is a window, so there is nothing to refuse.
+        match Occurrence::of(window.clone()) {
+            Ok(occurrence) => self.part(session, &occurrence, credits),
+            Err(error) => {
+                refuse::poison(&session, &window.instrs, &error.into());
+                self.free(session, &window.frees, credits);
+            }
+        }
+    }
+
+    /// Forgets values, and is done with the message that freed them.
+    pub(crate) fn free(&mut self, session: Arc<Session<E::Buffer>>, frees: &[TensorId], credits: Option<Credits>) {
+        drop(session.table.forget(frees));
+        self.track_run(InFlight { session, run: Launched::nothing(), credits });
     }
 
     /// Adds the instructions that depend on values the session has lost.
@@ -88,15 +117,16 @@ impl<E: Engine> Device<E> {
     }
 
     /// Runs a window that becomes one plan.
-    fn part(&mut self, session: Arc<Session<E::Buffer>>, window: Window, credits: Option<Credits>) {
+    fn part(&mut self, session: Arc<Session<E::Buffer>>, occurrence: &Occurrence, credits: Option<Credits>) {
         // What a closed session sent is dropped between the parts of a window too.
         let run = match session.cancel.is_cancelled() {
             true => Launched::nothing(),
-            false => self.start(&session, &window),
+            false => self.start(&session, occurrence),
         };
         // A run has taken the window's frees out of the table; without one they are still there.
         if run.sink.is_none() {
-            drop(session.table.forget(&window.frees));
+            let frees: Vec<TensorId> = occurrence.frees().collect();
+            drop(session.table.forget(&frees));
         }
         self.track_run(InFlight { session, run, credits });
     }
@@ -109,20 +139,25 @@ impl<E: Engine> Device<E> {
         }
     }
 
-    fn start(&mut self, session: &Arc<Session<E::Buffer>>, window: &Window) -> Launched<E::Buffer> {
-        if window.instrs.is_empty() {
+    fn start(&mut self, session: &Arc<Session<E::Buffer>>, occurrence: &Occurrence) -> Launched<E::Buffer> {
+        if occurrence.is_empty() {
             return Launched::nothing();
         }
         let started = Instant::now();
-        let launched = self.launch_guarded(session, window, started);
+        let launched = self.launch_guarded(session, occurrence, started);
         launched.unwrap_or_else(|error| match &error {
-            PlanError::UnknownInput { .. } => self.start_spared(session, window, &error),
-            _ => self.refuse(session, window, &error),
+            PlanError::UnknownInput { .. } => self.start_spared(session, occurrence, &error),
+            _ => self.refuse(session, &occurrence.instrs(), &error),
         })
     }
 
-    fn refuse(&mut self, session: &Arc<Session<E::Buffer>>, window: &Window, error: &PlanError) -> Launched<E::Buffer> {
-        refuse::poison(session, window, error);
+    fn refuse(
+        &mut self,
+        session: &Arc<Session<E::Buffer>>,
+        instrs: &[Instr],
+        error: &PlanError,
+    ) -> Launched<E::Buffer> {
+        refuse::poison(session, instrs, error);
         Launched::nothing()
     }
 
@@ -131,32 +166,30 @@ impl<E: Engine> Device<E> {
     fn start_spared(
         &mut self,
         session: &Arc<Session<E::Buffer>>,
-        window: &Window,
+        occurrence: &Occurrence,
         error: &PlanError,
     ) -> Launched<E::Buffer> {
-        let mut spared = window.clone();
-        let gone = lost_inputs::find(&session.table.lock(), &mut spared);
-        if gone.is_empty() && spared.instrs == window.instrs {
-            return self.refuse(session, window, error);
-        }
-        let (before, last) = parts(spared, None, gone);
-        for part in before {
-            match part {
-                Part::Window(window) => self.part(session.clone(), window, None),
-                Part::Lost(instr, failure) => self.lost(session, &instr, &failure),
+        let mut spared = occurrence.window();
+        let lost = lost_inputs::find(&session.table.lock(), &mut spared);
+        let is_spared = !lost.is_empty() || spared.instrs != occurrence.instrs();
+        let (before, last) = parts(spared, None, lost);
+        match Occurrence::of(last) {
+            Ok(last) if is_spared => {
+                self.parts(session, before);
+                self.start(session, &last)
             }
+            _ => self.refuse(session, &occurrence.instrs(), error),
         }
-        self.start(session, &last)
     }
 
     /// [`Device::launch`], with a panic as the reason why the window is refused (WORKER-2).
     fn launch_guarded(
         &mut self,
         session: &Arc<Session<E::Buffer>>,
-        window: &Window,
+        occurrence: &Occurrence,
         started: Instant,
     ) -> Result<Launched<E::Buffer>, PlanError> {
-        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(session, window, started)));
+        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(session, occurrence, started)));
         launched.unwrap_or_else(|panic| Err(PlanError::Panicked { message: panic_text(&panic) }))
     }
 
@@ -164,30 +197,35 @@ impl<E: Engine> Device<E> {
     fn launch(
         &mut self,
         session: &Arc<Session<E::Buffer>>,
-        window: &Window,
+        occurrence: &Occurrence,
         started: Instant,
     ) -> Result<Launched<E::Buffer>, PlanError> {
-        let Device { engine, shared, canonicalizer, cache, .. } = self;
-        let table = &session.table;
-        let canonical = {
-            let state = table.lock();
-            canonicalizer.run(window, |id| state.get(id).and_then(|entry| entry.ty))?
-        };
+        let Device { engine, shared, input_types, cache, .. } = self;
+        let (table, recipe, bindings) = (&session.table, occurrence.recipe(), occurrence.bindings());
+        if let Some((place, _)) = occurrence.missing().next() {
+            return Err(PlanError::NoPayload { instr: place.instr });
+        }
+        input_types.clear();
+        let state = table.lock();
+        for (k, &id) in bindings.inputs.iter().enumerate() {
+            let known = state.get(id).and_then(|entry| entry.ty);
+            input_types.push(known.ok_or_else(|| PlanError::UnknownInput { instr: recipe.first_reader(k), id })?);
+        }
+        drop(state);
         let mut planner = Planner { engine, cache, session };
-        let planned = match window.eager {
-            true => planner.eager(window, canonical),
-            false => planner.cached(window, canonical),
+        let planned = match bindings.eager {
+            true => planner.eager(recipe, input_types),
+            false => planner.cached(recipe, input_types, bindings.joined),
         };
-        let immediates = Immediates::of(window);
         match planned {
-            Ok(ready) => Ok(submit(engine, shared, session, ready, canonical, immediates, started)),
+            Ok(ready) => Ok(submit(engine, shared, session, ready, occurrence, started)),
             Err(Unplanned::Refused(error)) => Err(error),
             Err(Unplanned::Failed(plan, failure)) => {
                 // There is no program, but the values have types: poison them like any failed run's.
                 let definers = definers(&plan);
-                let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical, immediates.sites));
-                drop(bind(table, canonical, &shared.name));
-                drop(table.forget(&canonical.older_frees));
+                let sink = Arc::new(RunSink::new(session.clone(), plan, definers, occurrence));
+                drop(bind(table, occurrence, &shared.name));
+                drop(table.forget(&bindings.older_frees));
                 sink.poison_rest(&failure);
                 Ok(Launched { ticket: None, sink: Some(sink), started, submitted: Instant::now() })
             }
@@ -196,13 +234,12 @@ impl<E: Engine> Device<E> {
 }
 
 /// Hands a plan to the engine.
-pub(crate) fn submit<E: Engine>(
+fn submit<E: Engine>(
     engine: &mut E,
     shared: &Shared,
     session: &Arc<Session<E::Buffer>>,
     (plan, prepared, compiled): Ready<E>,
-    canonical: &Canonical,
-    immediates: Immediates,
+    occurrence: &Occurrence,
     started: Instant,
 ) -> Launched<E::Buffer> {
     let counters = &session.counters;
@@ -211,12 +248,12 @@ pub(crate) fn submit<E: Engine>(
         Counters::add(&counters.compiled_windows, 1);
         Counters::add(&counters.compiled_instructions, plan.instrs.len() as u64);
     }
-    let (definers, sites) = (prepared.definers.clone(), immediates.sites.clone());
-    let sink = Arc::new(RunSink::new(session.clone(), plan, definers, canonical, sites));
+    let (definers, immediates) = (prepared.definers.clone(), Immediates::of(occurrence));
+    let sink = Arc::new(RunSink::new(session.clone(), plan, definers, occurrence));
     // Inside too: binding clones buffers, which are the engine's.
-    let bound = catch_unwind(AssertUnwindSafe(|| bind(&session.table, canonical, &shared.name)));
+    let bound = catch_unwind(AssertUnwindSafe(|| bind(&session.table, occurrence, &shared.name)));
     // Before the run, so that it may have their memory (LAUNCH-1).
-    drop(session.table.forget(&canonical.older_frees));
+    drop(session.table.forget(&occurrence.bindings().older_frees));
     let inputs = match bound {
         Ok(inputs) => inputs,
         Err(panic) => {
@@ -244,7 +281,7 @@ pub(crate) fn submit<E: Engine>(
 
 /// Takes what dies out of the table and shares the rest. What a closed session's table has lost is a failure that
 /// nobody will read.
-fn bind<B: Buffer>(table: &Table<B>, canonical: &Canonical, worker: &str) -> Vec<Value<B>> {
+fn bind<B: Buffer>(table: &Table<B>, occurrence: &Occurrence, worker: &str) -> Vec<Value<B>> {
     let mut state = table.lock();
     let missing = || {
         let mut failure = Failure::new(FailureKind::Internal, "a value was released before it was used");
@@ -261,5 +298,5 @@ fn bind<B: Buffer>(table: &Table<B>, canonical: &Canonical, worker: &str) -> Vec
             ValueState::Pending | ValueState::Ready => Ok(buffer),
         })
     };
-    canonical.inputs.iter().zip(&canonical.dying).map(take).collect()
+    occurrence.bindings().inputs.iter().zip(occurrence.recipe().dying()).map(take).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! session ─► inbox ─┐ turns
-//! session ─► inbox ─┼─► device thread: canonical form ─► plan (cached) ─► engine ─► the session's table ─► read
+//! session ─► inbox ─┼─► device thread: recipe ─► plan (cached) ─► engine ─► the session's table ─► read
 //! session ─► inbox ─┘
 //! ```
 //! WORKER-1: a session's windows run in the order they were sent; a read waits for its value alone.
@@ -33,7 +33,6 @@ mod places;
 mod planner;
 mod queue;
 mod refuse;
-mod repeat;
 mod sequences;
 mod session;
 mod session_handle;
@@ -53,7 +52,6 @@ pub use handle::WorkerHandle;
 pub use inbox::Missing;
 pub use journal::Journal;
 pub use moved::{Departing, Elements, Supplied};
-pub use repeat::{Repeat, Repeating};
 pub use sequences::Sequence;
 pub use session::{Copied, ExecutedHook};
 pub use session_handle::SessionHandle;

@@ -1,4 +1,4 @@
-//! Finds the plan of a window, or makes it.
+//! Finds the plan of a recipe, or makes it.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gt_engine::Engine;
-use gt_ir::{Failure, FailureKind, Window};
+use gt_ir::{Failure, FailureKind, TensorType};
 use gt_observe::Counters;
-use gt_plan::{Canonical, Plan, PlanCache, PlanError, PlanOptions, text};
+use gt_plan::{Plan, PlanCache, PlanError, PlanOptions, text};
+use gt_stream::Recipe;
 
 use crate::CompilePolicy;
 use crate::session::Session;
@@ -43,87 +44,63 @@ pub(crate) struct Planner<'a, E: Engine> {
 
 impl<E: Engine> Planner<'_, E> {
     /// A plan for a window that was cut by time: op by op, kept nowhere.
-    pub(crate) fn eager(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
+    pub(crate) fn eager(&mut self, recipe: &Recipe, input_types: &[TensorType]) -> Planned<E> {
         let options = PlanOptions { fusion: false, compiled: false, limits: self.engine.limits() };
-        let plan = gt_plan::build(window, canonical, options).map_err(Unplanned::Refused)?;
+        let plan = gt_plan::build(recipe, input_types, options).map_err(Unplanned::Refused)?;
         let (plan, prepared) = self.prepare(plan)?;
         Ok((plan, prepared, false))
     }
 
-    /// The plan of a window of so many instructions, if nothing is left to be done for it.
-    pub(crate) fn known(&mut self, instrs: usize, canonical: &Canonical) -> Option<Ready<E>> {
-        let config = &self.session.config;
-        let cached = self.cache.peek(config.plan_variant(), instrs, canonical)?;
-        // As it will be once it has been counted.
-        if is_due(config.compile, cached.options, cached.hits + 1) {
-            return None;
-        }
-        self.find(instrs, canonical).map(|(ready, _)| ready)
-    }
-
-    /// The plan of a window of so many instructions, if there is one, and whether it is to be compiled now. Counts.
-    fn find(&mut self, instrs: usize, canonical: &Canonical) -> Option<(Ready<E>, bool)> {
+    /// The plan of a window that may come again.
+    pub(crate) fn cached(&mut self, recipe: &Arc<Recipe>, input_types: &[TensorType], joined: bool) -> Planned<E> {
         let (counters, config) = (&self.session.counters, &self.session.config);
         let threshold = config.hotpath_threshold;
-        let seen = self.session.sequences.lock().count(canonical.hash.exact, instrs, threshold);
+        let seen = self.session.sequences.lock().count(recipe.digest(), recipe.len(), threshold);
         if seen > threshold {
-            Counters::add(&counters.hot_instructions, instrs as u64);
+            Counters::add(&counters.hot_instructions, recipe.len() as u64);
         }
-        let cached = self.cache.get(config.plan_variant(), instrs, canonical)?;
-        Counters::add(&counters.plan_hits, 1);
-        let due = is_due(config.compile, cached.options, cached.hits);
-        Some(((cached.plan.clone(), cached.program.clone(), cached.options.compiled), due))
-    }
-
-    /// The plan of a window that may come again.
-    pub(crate) fn cached(&mut self, window: &Window, canonical: &Canonical) -> Planned<E> {
-        match self.find(window.instrs.len(), canonical) {
-            Some((ready, false)) => return Ok(ready),
-            Some(((plan, program, _), true)) => return self.compile(window, canonical, plan, program),
-            None => {}
+        if let Some(cached) = self.cache.get(config.plan_variant(), recipe, input_types) {
+            Counters::add(&counters.plan_hits, 1);
+            let (plan, program) = (cached.plan.clone(), cached.program.clone());
+            return match is_due(config.compile, cached.options, cached.hits) {
+                true => self.compile(recipe, input_types, plan, program),
+                false => Ok((plan, program, cached.options.compiled)),
+            };
         }
-        let (counters, config) = (&self.session.counters, &self.session.config);
         // Joined windows have repeated in parts: this is their compiling, not a window nobody expected.
-        if !window.joined {
+        if !joined {
             Counters::add(&counters.plan_misses, 1);
         }
-        let compiled = window.joined || config.compile == CompilePolicy::Always;
+        let compiled = joined || config.compile == CompilePolicy::Always;
         let options = PlanOptions { fusion: config.fusion, compiled, limits: self.engine.limits() };
-        self.make(window, canonical, options)
-    }
-
-    fn make(&mut self, window: &Window, canonical: &Canonical, options: PlanOptions) -> Planned<E> {
-        let known = self.cache.counts().structure_hits;
-        let plan = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
-        let reused = self.cache.counts().structure_hits - known;
-        Counters::add(&self.session.counters.structure_hits, reused);
+        let plan = gt_plan::build(recipe, input_types, options).map_err(Unplanned::Refused)?;
         let (plan, prepared) = self.prepare(plan)?;
-        self.session.worker.debug.print(|| format!("plan {:032x}\n{}", plan.hash.exact, text::print(&plan)));
-        self.cache.insert(self.session.config.plan_variant(), plan.clone(), prepared.clone(), options);
+        self.session.worker.debug.print(|| format!("plan {:032x}\n{}", plan.hash, text::print(&plan)));
+        self.cache.insert(self.session.config.plan_variant(), recipe, plan.clone(), prepared.clone(), options);
         Ok((plan, prepared, options.compiled))
     }
 
     /// Makes the plan of a hot window again, without what nobody can see.
     fn compile(
         &mut self,
-        window: &Window,
-        canonical: &Canonical,
+        recipe: &Arc<Recipe>,
+        input_types: &[TensorType],
         plan: Arc<Plan>,
         program: Arc<Prepared<E::Program>>,
     ) -> Planned<E> {
         let start = Instant::now();
         let (fusion, limits) = (self.session.config.fusion, self.engine.limits());
         let options = PlanOptions { fusion, compiled: true, limits };
-        let better = self.cache.plan(window, canonical, options).map_err(Unplanned::Refused)?;
+        let better = gt_plan::build(recipe, input_types, options).map_err(Unplanned::Refused)?;
         // Where nothing can be left out the plan is the same, and what the engine made of it stays.
         let (plan, program) = match better.instrs_run() == plan.instrs_run() {
             true => (plan, program),
             false => self.prepare(better)?,
         };
-        self.cache.insert(self.session.config.plan_variant(), plan.clone(), program.clone(), options);
+        self.cache.insert(self.session.config.plan_variant(), recipe, plan.clone(), program.clone(), options);
         let took = start.elapsed();
         self.session.worker.debug_compile.print(|| {
-            let (hash, instrs, steps) = (plan.hash.exact, plan.instrs.len(), plan.steps.len());
+            let (hash, instrs, steps) = (plan.hash, plan.instrs.len(), plan.steps.len());
             let left_out = instrs - plan.instrs_run();
             format!("plan {hash:032x}: {instrs} instructions, {left_out} left out, {steps} steps, {took:?}")
         });

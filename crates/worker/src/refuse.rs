@@ -3,44 +3,35 @@
 use std::sync::Arc;
 
 use gt_engine::Buffer;
-use gt_ir::{Failure, FailureKind, Instr, Op, SkippedWrite, Window};
+use gt_ir::{Failure, FailureKind, Instr, Op, SkippedWrite};
 use gt_plan::PlanError;
 
 use crate::session::Session;
 use crate::table::Entry;
 
 /// The failure that a refused window leaves in its values.
-fn failure<B: Buffer>(session: &Session<B>, window: &Window, error: &PlanError) -> Arc<Failure> {
-    let at = match error {
-        PlanError::NotConsecutive { instr, .. }
-        | PlanError::NoOuts { instr, .. }
-        | PlanError::NotYetDefined { instr, .. }
-        | PlanError::Payload { instr, .. }
-        | PlanError::Malformed { instr, .. } => *instr as usize,
-        PlanError::UnknownInput { instr, id } => {
-            // The input may have come from a refused window itself: then its failure is the cause.
-            if let Some(Entry { value: Err(cause), .. }) = session.table.lock().get(*id) {
-                return cause.clone();
-            }
-            *instr as usize
+fn failure<B: Buffer>(session: &Session<B>, instrs: &[Instr], error: &PlanError) -> Arc<Failure> {
+    if let PlanError::UnknownInput { id, .. } = error {
+        // The input may have come from a refused window itself: then its failure is the cause.
+        if let Some(Entry { value: Err(cause), .. }) = session.table.lock().get(*id) {
+            return cause.clone();
         }
-        PlanError::FreedUndefined { .. } | PlanError::Panicked { .. } | PlanError::TooLong { .. } => 0,
-    };
+    }
     let mut failure =
         Failure::new(FailureKind::Internal, format!("a worker rejected the recorded instructions: {error}"));
     failure.worker = session.worker.name.clone();
-    if let Some(instr) = window.instrs.get(at) {
+    if let Some(instr) = instrs.get(error.instr().unwrap_or_default() as usize) {
         failure.op = instr.op.display_name().to_string();
         failure.site = instr.site;
     }
     Arc::new(failure)
 }
 
-/// Poisons all that the window was to define, except that cells keep their old values where they are known.
-pub(crate) fn poison<B: Buffer>(session: &Arc<Session<B>>, window: &Window, error: &PlanError) {
-    let failure = failure(session, window, error);
+/// Poisons all that these instructions were to define, except that cells keep their old values where they are known.
+pub(crate) fn poison<B: Buffer>(session: &Arc<Session<B>>, instrs: &[Instr], error: &PlanError) {
+    let failure = failure(session, instrs, error);
     session.report(&failure);
-    window.instrs.iter().for_each(|instr| poison_instr(session, instr, &failure));
+    instrs.iter().for_each(|instr| poison_instr(session, instr, &failure));
 }
 
 /// Poisons what one instruction was to define. A write to values that are known is skipped instead, and says so before its

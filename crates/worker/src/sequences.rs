@@ -1,7 +1,8 @@
 //! Which windows come again, and how often.
 
+use std::collections::HashMap;
+
 use gt_ir::Digest;
-use gt_plan::DigestMap;
 use serde::{Deserialize, Serialize};
 
 /// Windows counted one by one; further ones only by their number, so that a program of ever new shapes does not
@@ -11,7 +12,7 @@ const MAX_COUNTED: usize = 1 << 16;
 /// A window and how often it came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
-    /// Its exact hash in hexadecimal.
+    /// The digest of its recipe, in hexadecimal.
     pub hash: String,
     /// How often it came.
     pub count: u64,
@@ -27,22 +28,22 @@ struct Counted {
     hot: bool,
 }
 
-/// Counts windows by exact hash.
+/// Counts windows by the digests of their recipes.
 #[derive(Clone, Default)]
 pub(crate) struct Sequences {
-    counted: DigestMap<Counted>,
+    counted: HashMap<Digest, Counted>,
     hot: u64,
     uncounted: u64,
 }
 
 impl Sequences {
     /// Counts a window; gives how often it has come.
-    pub(crate) fn count(&mut self, exact: Digest, instrs: usize, threshold: u64) -> u64 {
-        if self.counted.len() >= MAX_COUNTED && !self.counted.contains_key(&exact) {
+    pub(crate) fn count(&mut self, digest: Digest, instrs: usize, threshold: u64) -> u64 {
+        if self.counted.len() >= MAX_COUNTED && !self.counted.contains_key(&digest) {
             self.uncounted += 1;
             return 1;
         }
-        let entry = self.counted.entry(exact).or_insert(Counted { count: 0, instrs: instrs as u64, hot: false });
+        let entry = self.counted.entry(digest).or_insert(Counted { count: 0, instrs: instrs as u64, hot: false });
         entry.count += 1;
         if entry.count == threshold.saturating_add(1) {
             entry.hot = true;
@@ -53,12 +54,12 @@ impl Sequences {
 
     /// Adds what another counted. A window is hot if it was for either.
     pub(crate) fn add(&mut self, other: &Sequences) {
-        for (&exact, theirs) in &other.counted {
-            if self.counted.len() >= MAX_COUNTED && !self.counted.contains_key(&exact) {
+        for (&digest, theirs) in &other.counted {
+            if self.counted.len() >= MAX_COUNTED && !self.counted.contains_key(&digest) {
                 self.uncounted += 1;
                 continue;
             }
-            let ours = self.counted.entry(exact).or_insert(Counted { count: 0, hot: false, ..*theirs });
+            let ours = self.counted.entry(digest).or_insert(Counted { count: 0, hot: false, ..*theirs });
             ours.count += theirs.count;
             self.hot += (theirs.hot && !ours.hot) as u64;
             ours.hot |= theirs.hot;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gt_ir::ops::Upload;
-use gt_ir::{Bytes, Failure, HostTensor, Ins, Instr, Op, Scalars, ScopeId, SiteId, TensorId, TensorType, Window};
+use gt_ir::{Bytes, Failure, HostTensor, Op, ScopeId, SiteId, TensorId, TensorType};
+use gt_stream::{Occurrence, Recording};
 
 use crate::answers::{DoneThen, MoveThen, Pending, ReadThen};
 use crate::attached::SessionPort;
@@ -12,7 +13,7 @@ use crate::inbox::{Message, Missing, Queued};
 use crate::moved::{Departing, Supplied};
 use crate::queue::Signals;
 use crate::session::ExecutedHook;
-use crate::{IdleHook, Interrupted, Oversupplied, ReadError, Repeat, SessionMemory, WorkerHandle, WorkerStats};
+use crate::{IdleHook, Interrupted, Oversupplied, ReadError, SessionMemory, WorkerHandle, WorkerStats};
 
 struct Inner {
     port: Box<dyn SessionPort>,
@@ -53,35 +54,42 @@ impl SessionHandle {
     }
 
     /// Sends a window; a session's windows run in the order they were sent. Waits while credits are spent, asking `cancel`
-    /// now and then; see [`Interrupted`].
-    pub fn send(&self, window: Window, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
-        self.send_waiting(window, Vec::new(), cancel)
+    /// now and then.
+    ///
+    /// # Errors
+    /// When `cancel` says so. The window is sent all the same.
+    pub fn send(&self, occurrence: Occurrence, cancel: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        self.send_waiting(occurrence, Vec::new(), cancel)
     }
 
     /// As [`SessionHandle::send`], for a window some of whose payloads travel apart: it runs once all of them were
-    /// supplied. What is sent later waits with it; other sessions do not.
+    /// [supplied](SessionHandle::supply). What is sent later waits with it; other sessions do not.
+    ///
+    /// # Errors
+    /// As there.
     pub fn send_waiting(
         &self,
-        window: Window,
+        occurrence: Occurrence,
         missing: Vec<Missing>,
         cancel: &dyn Fn() -> bool,
     ) -> Result<(), Interrupted> {
-        self.inner.port.send(Queued::new(Message::Window(window), missing), cancel)
+        self.inner.port.send(Queued::new(Message::Run(occurrence), missing), cancel)
     }
 
-    /// Sends a window if there is room for it, else gives it back: for threads that must not wait. There is room
-    /// again when something has run ([`SessionHandle::on_executed`]).
-    pub fn try_send(&self, window: Window, missing: Vec<Missing>) -> Result<(), Box<(Window, Vec<Missing>)>> {
-        match self.inner.port.try_send(Queued::new(Message::Window(window), missing)) {
-            Err(queued) => Err(Box::new(queued.into_window().unwrap_or_default())),
+    /// Sends a window if there is room for it: for threads that must not wait. There is room again when something has run
+    /// ([`SessionHandle::on_executed`]).
+    ///
+    /// # Errors
+    /// The window and what it waits for, if there is no room.
+    pub fn try_send(
+        &self,
+        occurrence: Occurrence,
+        missing: Vec<Missing>,
+    ) -> Result<(), Box<(Occurrence, Vec<Missing>)>> {
+        match self.inner.port.try_send(Queued::new(Message::Run(occurrence), missing)) {
+            Err(queued) => queued.into_occurrence().map_or(Ok(()), |back| Err(Box::new(back))),
             Ok(()) => Ok(()),
         }
-    }
-
-    /// Sends a window that repeats and has all its payloads in it, whether there is room or not: for a thread that has seen
-    /// that the session is not [full](SessionHandle::is_full), and sends alone.
-    pub fn repeat(&self, repeat: Box<Repeat>) {
-        self.inner.port.post(Queued::new(Message::Repeat(repeat), Vec::new()));
     }
 
     /// Delivers a payload that travelled apart, or a value that was [expected](SessionHandle::expect); it may come before
@@ -243,14 +251,9 @@ impl SessionHandle {
 }
 
 /// A value from elsewhere is an upload in all but name: planned, charged and poisoned like one.
-fn upload(id: TensorId, ty: TensorType, site: SiteId) -> Window {
-    let instr = Instr {
-        op: Op::Upload(Box::new(Upload { dtype: ty.dtype, shape: ty.shape })),
-        outs: std::iter::once(id).collect(),
-        ins: Ins::new(),
-        scalars: Scalars::new(),
-        scope: ScopeId::default(),
-        site,
-    };
-    Window { instrs: vec![instr], ..Window::default() }
+fn upload(id: TensorId, ty: TensorType, site: SiteId) -> Occurrence {
+    let op = Op::Upload(Box::new(Upload { dtype: ty.dtype, shape: ty.shape }));
+    let mut recording = Recording::default();
+    recording.push(op, &[], id, 1, &[], ScopeId::default(), site);
+    recording.take(false, false).expect("it has an instruction")
 }

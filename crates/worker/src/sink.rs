@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use gt_engine::{Buffer, Sink, Value};
 use gt_ir::{Cause, Failure, FailureKind, SiteId, SkippedWrite, TensorId};
-use gt_plan::{Canonical, Plan, Slot};
+use gt_plan::{Plan, Slot};
+use gt_stream::Occurrence;
 use parking_lot::Mutex;
 
 use crate::session::{HOLDERS, Session};
@@ -33,11 +34,11 @@ impl<B: Buffer> RunSink<B> {
         session: Arc<Session<B>>,
         plan: Arc<Plan>,
         definers: Arc<[u32]>,
-        canonical: &Canonical,
-        sites: Arc<[SiteId]>,
+        occurrence: &Occurrence,
     ) -> Self {
         let published = (0..definers.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        let (inputs, first) = (canonical.inputs.as_slice().into(), canonical.first);
+        let (inputs, first) = (occurrence.bindings().inputs.as_slice().into(), occurrence.bindings().first);
+        let sites = occurrence.sites().clone();
         RunSink { session, plan, definers, inputs, first, sites, published, placed: Mutex::new(Vec::new()) }
     }
 

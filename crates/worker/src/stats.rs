@@ -39,7 +39,6 @@ impl Totals {
             idle_cuts: counts.idle_cuts,
             plan_hits: counts.plan_hits,
             plan_misses: counts.plan_misses,
-            structure_hits: counts.structure_hits,
             cached_plans: worker.cached_plans.load(Relaxed),
             compiled_windows: counts.compiled_windows,
             compiled_instructions: counts.compiled_instructions,
@@ -99,8 +98,6 @@ pub struct WorkerStats {
     pub plan_hits: u64,
     /// Windows that had to be planned.
     pub plan_misses: u64,
-    /// Of those, windows whose structure was known.
-    pub structure_hits: u64,
     /// Plans held now.
     pub cached_plans: u64,
     /// Windows that ran a compiled plan.

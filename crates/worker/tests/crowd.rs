@@ -6,7 +6,8 @@ use std::sync::mpsc::channel;
 
 use gt_engine::Engine;
 use gt_engine_check::{Late, Reference};
-use gt_ir::{Bytes, TensorId, Window};
+use gt_ir::{Bytes, TensorId};
+use gt_stream::Occurrence;
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use support::*;
 
@@ -22,7 +23,7 @@ impl Dice {
     }
 }
 
-fn step(id: u64) -> Window {
+fn step(id: u64) -> Occurrence {
     let line = format!("%{id} = binary(%{}) kind=add scalar=right $ 1.0", id - 1);
     window(&[&line], &[id - 1], &[])
 }

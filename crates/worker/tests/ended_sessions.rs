@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use gt_engine::{Buffer, Engine, Memory, Run, Sink, Ticket, Value};
 use gt_engine_check::{Reference, ReferenceBuffer};
 use gt_engine_cpu::{Config, CpuEngine};
-use gt_ir::{Failure, FailureKind, HostTensor, TensorId, TensorType, Window};
-use gt_plan::{EngineLimits, Plan, Slot, TemplateHasher};
-use gt_worker::{ReadError, Repeating, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
+use gt_ir::{Failure, FailureKind, HostTensor, TensorId, TensorType};
+use gt_plan::{EngineLimits, Plan, Slot};
+use gt_stream::Occurrence;
+use gt_worker::{ReadError, SessionConfig, WorkerConfig, WorkerHandle};
 use support::*;
 
 /// A buffer whose next copy panics, if that is wanted.
@@ -85,41 +86,29 @@ impl Engine for FragileEngine {
 }
 
 /// The `turn`-th window of a loop that reads `%1` each time.
-fn turn(turn: u64) -> Window {
+fn turn(turn: u64) -> Occurrence {
     window(&[&format!("%{} = binary(%1) kind=add scalar=right $ {:?}", 10 + turn, turn as f64)], &[], &[])
 }
 
-fn repeat(session: &SessionHandle, of: &Window) {
-    let mut hasher = TemplateHasher::default();
-    let bindings = hasher.run(of, 1 << 20).1.clone();
-    session.repeat(Box::new(Repeating::new(hasher.template(of)).bind(bindings).unwrap()));
-}
-
 #[test]
-fn a_panic_while_a_repeat_was_bound_to_its_values_ended_the_worker() {
+fn a_panic_while_a_window_was_bound_to_its_values_ended_the_worker() {
     within_time(|| {
         let armed = Arc::new(AtomicBool::new(false));
         let of_engine = armed.clone();
         let worker = WorkerHandle::spawn(move || FragileEngine(Reference::new(), of_engine), WorkerConfig::default());
         let (session, other) = (worker.open(SessionConfig::default()), worker.open(SessionConfig::default()));
         session.send(window(&["%1 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]), &never).unwrap();
-        let mut hasher = TemplateHasher::default();
-        let bindings = hasher.run(&turn(0), 1 << 20).1.clone();
-        let repeating = Repeating::new(hasher.template(&turn(0)));
-        session.repeat(Box::new(repeating.bind(bindings).unwrap()));
-        // The second occurrence is bound by the form of the first.
-        for turn_number in 1..4 {
-            let bound = repeating.bind(hasher.run(&turn(turn_number), 1 << 20).1.clone()).unwrap();
+        for number in 0..4 {
             session.synchronize(&never).unwrap();
-            armed.store(turn_number == 2, SeqCst);
-            session.repeat(Box::new(bound));
+            armed.store(number == 2, SeqCst);
+            session.send(turn(number), &never).unwrap();
         }
         let broken = failure(session.read(TensorId(12), &never));
         assert_eq!(broken.kind, FailureKind::Internal);
         assert!(broken.message.contains("this buffer cannot be copied"), "{broken}");
         assert_eq!((read(&session, 11), read(&session, 13)), (vec![4.0; 2], vec![6.0; 2]));
         other.send(window(&["%1 = fill() dtype=f32 shape=[2] $ 5.0"], &[], &[]), &never).unwrap();
-        repeat(&other, &turn(1));
+        other.send(turn(1), &never).unwrap();
         assert_eq!(read(&other, 11), [6.0; 2]);
     });
 }

@@ -85,9 +85,9 @@ fn a_dry_worker_asks_for_what_was_not_sent_and_sleeps_when_there_is_none() {
             let (recorded, asked, sender) = (recorded.clone(), asked.clone(), weak.clone());
             move || {
                 asked.fetch_add(1, SeqCst);
-                let mut windows: Vec<gt_ir::Window> = std::mem::take(&mut *recorded.lock());
-                for mut window in windows.drain(..) {
-                    window.eager = true;
+                let mut windows: Vec<gt_stream::Occurrence> = std::mem::take(&mut *recorded.lock());
+                for window in windows.drain(..) {
+                    let window = of(gt_ir::Window { eager: true, ..window.window() });
                     let sender = sender.lock().clone();
                     sender.expect("a handle").send(window, &never).unwrap();
                 }

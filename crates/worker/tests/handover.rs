@@ -4,7 +4,8 @@ mod support;
 
 use gt_engine_check::Late;
 use gt_engine_cpu::{Config, CpuEngine};
-use gt_ir::{FailureKind, HostAllocator, Payload, TensorId, Window};
+use gt_ir::{FailureKind, HostAllocator, Payload, TensorId};
+use gt_stream::Occurrence;
 use gt_worker::{SessionConfig, SessionHandle};
 use support::*;
 
@@ -20,16 +21,16 @@ fn started(session: SessionHandle) -> SessionHandle {
 }
 
 /// A window of uploads of four numbers each, in the engine's memory.
-fn uploads(session: &SessionHandle, first: u64, values: &[f32], frees: &[u64]) -> Window {
+fn uploads(session: &SessionHandle, first: u64, values: &[f32], frees: &[u64]) -> Occurrence {
     let lines: Vec<String> =
         (0..values.len() as u64).map(|i| format!("%{} = upload() dtype=f32 shape=[4]", first + i)).collect();
-    let mut window = window(&lines.iter().map(String::as_str).collect::<Vec<_>>(), frees, &[]);
+    let mut window = spelled(&lines.iter().map(String::as_str).collect::<Vec<_>>(), frees, &[]);
     for (instr, value) in values.iter().enumerate() {
         let mut memory = session.memory().allocate(16).unwrap();
         memory.bytes_mut().as_chunks_mut::<4>().0.iter_mut().for_each(|b| *b = value.to_le_bytes());
         window.uploads.push(Payload { instr: instr as u32, bytes: memory.freeze() });
     }
-    window
+    of(window)
 }
 
 #[test]
@@ -91,10 +92,9 @@ fn what_cannot_be_adopted_is_uploaded() {
         session.send(uploads(&session, 10, &[1.0; 6], &[]), &never).unwrap();
         assert_eq!(read(&session, 10), [1.0; 4]);
         assert_eq!(failure(session.read(TensorId(15), &never)).kind, FailureKind::Memory);
-        // Too few bytes are a window that cannot be planned.
-        let mut short = uploads(&session, 20, &[1.0], &[10, 11, 12, 13, 14, 15]);
-        short.instrs[0] = "%20 = upload() dtype=f32 shape=[5]".parse().unwrap();
-        session.send(short, &never).unwrap();
+        // An upload whose payload nobody waits for cannot be planned.
+        let without = window(&["%20 = upload() dtype=f32 shape=[5]"], &[10, 11, 12, 13, 14, 15], &[]);
+        session.send(without, &never).unwrap();
         assert_eq!(failure(session.read(TensorId(20), &never)).kind, FailureKind::Internal);
     });
 }

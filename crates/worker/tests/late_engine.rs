@@ -10,9 +10,10 @@ use std::time::Duration;
 use gt_engine::{Engine, Memory, Run, Ticket};
 use gt_engine_check::conformance::SplitMix;
 use gt_engine_check::{Late, LateBuffer, Reference, ReferenceBuffer};
-use gt_ir::{Failure, TensorId, Window};
-use gt_plan::{EngineLimits, Plan, TemplateHasher};
-use gt_worker::{ReadError, Repeating, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
+use gt_ir::{Failure, TensorId};
+use gt_plan::{EngineLimits, Plan};
+use gt_stream::Occurrence;
+use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use support::*;
 
 /// What an engine was asked for.
@@ -70,7 +71,7 @@ fn gated() -> (SessionHandle, Arc<Calls>, Arc<Gate>) {
 }
 
 /// Replaces `%from` by twice its value, as `%to`.
-fn double(from: u64, to: u64) -> Window {
+fn double(from: u64, to: u64) -> Occurrence {
     window(&[&format!("%{to} = binary(%{from}) kind=mul scalar=right $ 2.0")], &[from], &[])
 }
 
@@ -87,25 +88,6 @@ fn dependent_windows_reach_the_engine_before_anything_is_settled() {
         assert_eq!(read(&session, 3), [12.0, 12.0]);
         session.synchronize(&never).unwrap();
         assert_eq!(session.stats().live_tensors, 1);
-    });
-}
-
-#[test]
-fn a_repeat_reaches_the_engine_while_its_inputs_are_pending() {
-    within_time(|| {
-        let (session, calls, gate) = gated();
-        session.send(window(&["%1 = fill() dtype=f32 shape=[2] $ 3.0"], &[], &[]), &never).unwrap();
-        let mut hasher = TemplateHasher::default();
-        hasher.run(&double(1, 2), 1 << 20);
-        let repeating = Repeating::new(hasher.template(&double(1, 2)));
-        for n in 1..3 {
-            let bindings = hasher.run(&double(n, n + 1), 1 << 20).1.clone();
-            session.repeat(Box::new(repeating.bind(bindings).unwrap()));
-        }
-        wait_until(|| calls.submitted.load(SeqCst) == 3);
-        assert_eq!(calls.prepared.load(SeqCst), 2);
-        gate.open();
-        assert_eq!(read(&session, 3), [12.0, 12.0]);
     });
 }
 
@@ -135,7 +117,7 @@ struct Program {
 const CELLS: u64 = 4;
 
 impl Program {
-    fn new(seed: u64) -> (Program, Window) {
+    fn new(seed: u64) -> (Program, Occurrence) {
         let lines: Vec<String> = (1..=CELLS).map(|id| format!("%{id} = fill() dtype=f32 shape=[3] $ {id}.0")).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let program = Program { random: SplitMix::new(seed), cells: (1..=CELLS).collect(), next: CELLS + 1 };
@@ -143,7 +125,7 @@ impl Program {
     }
 
     /// A window that rewrites some cells; `shape` decides its instructions, so that the same shape repeats.
-    fn step(&mut self, shape: u64) -> Window {
+    fn step(&mut self, shape: u64) -> Occurrence {
         let mut choice = SplitMix::new(shape);
         let (mut lines, mut frees, mut uploads) = (Vec::new(), Vec::new(), Vec::new());
         let mut fresh = || {
@@ -190,27 +172,13 @@ fn random_programs_of_windows_and_repeats_give_the_same_on_a_late_engine() {
             let late = worker(Late::new(Reference::new(), seed)).open(SessionConfig::default());
             let prompt = reference(SessionConfig::default());
             let (mut program, first) = Program::new(seed);
-            let mut templates = std::collections::HashMap::new();
             late.send(first.clone(), &never).unwrap();
             prompt.send(first, &never).unwrap();
             for turn in 0..30 {
-                // A few shapes come again and again, as templates from their second occurrence on.
+                // A few shapes come again and again.
                 let shape = seed * 100 + program.random.below(3);
                 let step = program.step(shape);
-                let mut hasher = TemplateHasher::default();
-                let bindings = hasher.run(&step, 1 << 20).1.clone();
-                match templates.get(&shape) {
-                    None => {
-                        templates.insert(shape, Repeating::new(hasher.template(&step)));
-                        late.send(step.clone(), &never).unwrap();
-                    }
-                    Some(repeating) => match Repeating::bind(repeating, bindings) {
-                        Ok(repeat) if turn % 5 > 0 => {
-                            late.repeat(Box::new(repeat));
-                        }
-                        _ => late.send(step.clone(), &never).unwrap(),
-                    },
-                }
+                late.send(step.clone(), &never).unwrap();
                 prompt.send(step, &never).unwrap();
                 if turn % 7 == 6 {
                     // Skipped writes are raised here, so that no read before has to tell of them.

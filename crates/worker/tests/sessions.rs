@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use gt_engine::Engine;
 use gt_engine_check::{Late, Reference};
-use gt_ir::{FailureKind, SiteId, TensorId, Window};
+use gt_ir::{FailureKind, SiteId, TensorId};
+use gt_stream::Occurrence;
 use gt_worker::{CompilePolicy, ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use support::*;
@@ -25,7 +26,7 @@ fn open(worker: &WorkerHandle) -> SessionHandle {
     worker.open(SessionConfig::default())
 }
 
-fn fill(id: u64, shape: &str, value: f64, site: u32) -> Window {
+fn fill(id: u64, shape: &str, value: f64, site: u32) -> Occurrence {
     window(&[&format!("%{id} = fill() dtype=f32 shape={shape} $ {value:?} #{site}")], &[], &[])
 }
 
@@ -173,7 +174,7 @@ fn closing_ends_a_sender_that_waits_for_room() {
         session.send(two(1), &never).unwrap();
         assert!(session.is_full());
         let refused = session.try_send(two(3), vec![(0, TensorId(3))]).unwrap_err();
-        assert_eq!(*refused, (two(3), vec![(0, TensorId(3))]));
+        assert_eq!((refused.0.window(), refused.1), (two(3).window(), vec![(0, TensorId(3))]));
         let sender = std::thread::spawn({
             let session = session.clone();
             move || session.send(two(3), &never)

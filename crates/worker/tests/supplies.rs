@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use gt_engine_check::{Late, Reference};
-use gt_ir::{Bytes, DType, Failure, FailureKind, SiteId, TensorId, TensorType, Window};
+use gt_ir::{Bytes, DType, Failure, FailureKind, SiteId, TensorId, TensorType};
+use gt_stream::Occurrence;
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use support::*;
@@ -36,7 +37,7 @@ fn lost(message: &str) -> Failure {
 }
 
 /// Two uploads that travel apart, their sum, and a value that needs neither.
-fn sum_of_uploads() -> (Window, Vec<(u32, TensorId)>) {
+fn sum_of_uploads() -> (Occurrence, Vec<(u32, TensorId)>) {
     let lines = [
         "%1 = upload() dtype=f32 shape=[2] #11",
         "%2 = upload() dtype=f32 shape=[2] #12",
@@ -73,8 +74,8 @@ fn a_lost_payload_poisons_what_depends_on_it_alone() {
     on_both_engines(|worker| {
         for config in [SessionConfig::default(), SessionConfig { batch_limit: Some(2), ..SessionConfig::default() }] {
             let session = worker.open(config);
-            let (mut window_of_sum, missing) = sum_of_uploads();
-            window_of_sum.frees = vec![TensorId(2)];
+            let (window_of_sum, missing) = sum_of_uploads();
+            let window_of_sum = of(gt_ir::Window { frees: vec![TensorId(2)], ..window_of_sum.window() });
             session.send_waiting(window_of_sum, missing, &never).unwrap();
             session.fail(TensorId(2), lost("the client is gone"));
             session.supply(TensorId(1), bytes(&[1.0, 2.0])).unwrap();

@@ -3,9 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use gt_ir::{TensorId, Window};
+use gt_ir::TensorId;
+use gt_stream::Occurrence;
 
-use super::{HAND_OVER_BYTES, Lane, REGISTRY, SHARED_FREES, UPLOAD_CUT_BYTES, free_shared, lane_of, mine};
+use super::{
+    HAND_OVER_BYTES, Lane, LoopOptions, Pending, REGISTRY, SHARED_FREES, UPLOAD_CUT_BYTES, free_shared, lane_of, mine,
+};
 use crate::error::{Error, Result};
 use crate::run_ahead::Kind;
 use crate::seat::Seat;
@@ -91,13 +94,13 @@ pub fn hand_over<T>(upload: impl FnOnce() -> T) -> Result<T> {
     let uploaded = upload();
     drop(handing);
     let pending = lane.pending.lock();
-    let only_them = pending.window.uploads.len() == pending.window.instrs.len();
+    let only_them = pending.recording.payloads() == pending.recording.len();
     let large = pending.upload_bytes >= HAND_OVER_BYTES;
     drop(pending);
     if only_them && large {
         lane.cut_unless_joined()?;
     }
-    let is_sent = lane.pending.lock().window.instrs.is_empty();
+    let is_sent = lane.pending.lock().recording.is_empty();
     if let (false, Some(session)) = (is_sent, session::running()) {
         session.link.wake();
     }
@@ -114,6 +117,7 @@ pub(crate) fn cut_for_read(value: &Value) -> Result<()> {
     pending.cut_at = cuts(session).first;
     pending.stretch_broken = false;
     pending.stretches.read(enough);
+    pending.loops.read();
     drop(pending);
     if value.id().lane() == lane.number {
         return Ok(());
@@ -129,7 +133,7 @@ pub(crate) fn cut_all(seat: &Seat) -> Result<()> {
 
 /// Whether a lane of a seat has recorded what was not sent.
 pub(crate) fn has_unsent(seat: &Seat) -> bool {
-    lanes_of(seat).iter().any(|lane| !lane.pending.lock().window.instrs.is_empty())
+    lanes_of(seat).iter().any(|lane| !lane.pending.lock().recording.is_empty())
 }
 
 fn lanes_of(seat: &Seat) -> Vec<&'static Lane> {
@@ -147,7 +151,7 @@ fn cut_idle(seat: &Seat) -> bool {
     let mut more = false;
     for lane in lanes {
         let mut pending = lane.pending.lock();
-        if pending.window.instrs.is_empty() {
+        if pending.recording.is_empty() {
             continue;
         }
         // What is being handed over is sent whole, in a moment.
@@ -164,16 +168,27 @@ fn cut_idle(seat: &Seat) -> bool {
     more
 }
 
+impl Pending {
+    /// A cut that the stream decides: how long the next window is. Whether the window joins several of a loop.
+    fn count_cut(&mut self, cuts: Cuts, loops: Option<&LoopOptions>) -> bool {
+        let ended = std::mem::take(&mut self.loop_ends);
+        let joins = loops.is_some_and(|options| self.loops.cut(options, ended));
+        if self.since_cut > 0 && !ended {
+            self.cut_at = cuts.after(self.cut_at);
+        }
+        (self.since_cut, self.work_since_cut_ns) = (0, 0);
+        joins
+    }
+}
+
 impl Lane {
-    fn take(&self, cut: Cut, cuts: Cuts) -> Option<(Window, Kind)> {
+    fn take(&self, cut: Cut, cuts: Cuts, loops: Option<&LoopOptions>) -> Option<(Occurrence, Kind)> {
         let mut pending = self.pending.lock();
         let broken = pending.broken;
+        let mut joins_loop = false;
         match cut {
             Cut::Stream => {
-                if pending.since_cut > 0 {
-                    pending.cut_at = cuts.after(pending.cut_at);
-                }
-                (pending.since_cut, pending.work_since_cut_ns) = (0, 0);
+                joins_loop = pending.count_cut(cuts, loops);
                 pending.broken = false;
             }
             Cut::Idle | Cut::Foreign => {
@@ -181,22 +196,23 @@ impl Lane {
                 pending.stretch_broken = true;
             }
         }
-        if pending.window.instrs.is_empty() && pending.window.frees.is_empty() {
-            return None;
-        }
-        pending.freed += pending.window.frees.len() as u64;
+        let frees = pending.recording.frees() as u64;
         // Idle cuts depend on time; a foreign cut depends on another thread. Neither window may enter a cache.
         let eager = broken || cut != Cut::Stream;
-        let joined = !eager && !pending.stretch_broken && pending.stretches.is_complete();
+        let is_stretch = !pending.stretch_broken && pending.stretches.is_complete();
+        let joined = !eager && (is_stretch || joins_loop || pending.compiles);
+        let mut window = pending.recording.take(eager, joined)?;
+        window.met = std::mem::take(&mut pending.met);
+        pending.is_met.clear();
+        pending.freed += frees;
         pending.first_unsent = pending.next;
         pending.upload_bytes = 0;
-        pending.met.clear();
-        let (instrs, frees) = (pending.window.instrs.capacity().min(cuts.last), pending.window.frees.len());
-        let fresh =
-            Window { instrs: Vec::with_capacity(instrs), frees: Vec::with_capacity(frees), ..Window::default() };
-        let window = std::mem::replace(&mut pending.window, fresh);
-        let kind = Kind { instrs: window.instrs.len(), work_ns: std::mem::take(&mut pending.work_ns) };
-        Some((Window { eager, joined, ..window }, kind))
+        pending.expectations.recorded(&window);
+        // What follows an idle cut is the rest of a window.
+        let expected = if pending.broken { None } else { pending.expectations.next() };
+        pending.recording.expect(expected);
+        let kind = Kind { instrs: window.len(), work_ns: std::mem::take(&mut pending.work_ns) };
+        Some((window, kind))
     }
 
     /// A cut that the stream decides. In a stretch that is being joined it is counted, not made.
@@ -204,14 +220,12 @@ impl Lane {
         let mut pending = self.pending.lock();
         let joins = pending.stretches.is_expected()
             && !pending.stretch_broken
-            && pending.window.instrs.len() < JOINED_MOST
+            && pending.recording.len() < JOINED_MOST
             && pending.work_ns < JOINED_WORK_NS
             && pending.upload_bytes < UPLOAD_CUT_BYTES;
         if joins {
-            if pending.since_cut > 0 {
-                pending.cut_at = cuts(session::running()).after(pending.cut_at);
-            }
-            (pending.since_cut, pending.work_since_cut_ns) = (0, 0);
+            let session = session::running();
+            pending.count_cut(cuts(session), session.and_then(|session| session.loops.as_ref()));
             return Ok(());
         }
         drop(pending);
@@ -240,15 +254,11 @@ impl Lane {
     pub(super) fn send(&self, cut: Cut) -> Result<bool> {
         let Some(session) = self.session() else { return Ok(false) };
         let _in_order = session::lock(&self.sending);
-        let Some((window, kind)) = self.take(cut, session.cuts) else { return Ok(false) };
+        let Some((window, kind)) = self.take(cut, session.cuts, session.loops.as_ref()) else { return Ok(false) };
         if let Some(print) = session.debug {
-            let what = if window.eager { "early" } else { "whole" };
-            print(&format!(
-                "lane {} sends {} instructions, {} frees ({what})",
-                self.number,
-                window.instrs.len(),
-                window.frees.len()
-            ));
+            let what = if window.bindings().eager { "early" } else { "whole" };
+            let (instrs, frees) = (window.len(), window.frees().count());
+            print(&format!("lane {} sends {instrs} instructions, {frees} frees ({what})", self.number));
         }
         let sent = if session.link.is_full() {
             session.wait_for(|link, cancel| link.send(window, cancel))
@@ -263,7 +273,7 @@ impl Lane {
     fn try_cut_idle(&self) -> Option<()> {
         let session = self.session()?;
         let _in_order = self.sending.try_lock()?;
-        if let Some((window, kind)) = self.take(Cut::Idle, session.cuts) {
+        if let Some((window, kind)) = self.take(Cut::Idle, session.cuts, session.loops.as_ref()) {
             // The worker calls this while it is dry, so there are credits.
             let _ = session.link.send(window, &|| true);
             session.ahead.sent(&*session.link, kind);

@@ -242,7 +242,7 @@ pub fn scope_of(signal: &str, backward: Option<&str>) -> Result<ScopeId> {
 pub fn enter(signal: &str, backward: Option<&str>) -> Result<()> {
     let (scope, compile) = scope_for(signal, backward)?;
     if compile {
-        lane::boundary()?;
+        lane::compile_from_now_on(true)?;
     }
     let before = CURRENT.get();
     ENTERED.with_borrow_mut(|entered| entered.push(Entered { name: signal.to_owned(), before, compile }));
@@ -271,7 +271,11 @@ pub fn exit(signal: &str) -> Result<()> {
     })?;
     let Some(left) = left else { return Ok(()) };
     CURRENT.set(left.before);
-    if left.compile { lane::boundary() } else { Ok(()) }
+    if !left.compile {
+        return Ok(());
+    }
+    let compiles = ENTERED.with_borrow(|entered| entered.iter().any(|around| around.compile));
+    lane::compile_from_now_on(compiles)
 }
 
 fn intern(name: String, axis: Option<u8>, workers: Workers) -> ScopeId {

@@ -5,9 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use gt_ir::codec::Reader;
-use gt_ir::{HostTensor, TensorId, Window};
-use gt_plan::{Canonicalizer, Immediates, PlanOptions, build};
+use gt_ir::{HostTensor, TensorId};
+use gt_plan::{Immediates, PlanOptions, build};
 use gt_shard::{LocalStep, Lowerer, Placed, PlacedBindings, PlacedTemplate, PlacedWindow};
+use gt_stream::Occurrence;
 
 use super::{Built, run_plan};
 use gt_engine::{Buffer, Engine, Value};
@@ -21,27 +22,25 @@ struct Worker<E: Engine> {
 }
 
 impl<E: Engine> Worker<E> {
-    fn run(&mut self, window: &Window) {
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(window, |id| self.values.get(&id).map(Buffer::ty)).expect("a canonical form");
-        let options = self.options;
-        let plan = build(window, canonical, options).unwrap_or_else(|e| panic!("{window:?}: {e}"));
-        let inputs: Vec<Value<E::Buffer>> = canonical
+    fn run(&mut self, occurrence: &Occurrence) {
+        let (recipe, bindings) = (occurrence.recipe(), occurrence.bindings());
+        let types: Vec<_> = bindings.inputs.iter().map(|id| self.values[id].ty()).collect();
+        let plan = build(recipe, &types, self.options).unwrap_or_else(|e| panic!("{:?}: {e}", occurrence.window()));
+        let inputs: Vec<Value<E::Buffer>> = bindings
             .inputs
             .iter()
-            .zip(&canonical.dying)
+            .zip(recipe.dying())
             // Moved where it dies: the engine may write over what nobody else holds.
             .map(|(id, &dies)| {
                 Ok(if dies { self.values.remove(id) } else { self.values.get(id).cloned() }.expect("an input"))
             })
             .collect();
-        for id in &canonical.older_frees {
+        for id in &bindings.older_frees {
             assert!(self.values.remove(id).is_some(), "{id} is freed twice, or never was");
         }
-        let names: Vec<TensorId> = (0..plan.types.len() as u32).map(|slot| canonical.id(slot)).collect();
-        let built = Built { plan: Arc::new(plan), immediates: Immediates::of(window) };
+        let built = Built { plan: Arc::new(plan), immediates: Immediates::of(occurrence) };
         for (slot, value) in run_plan(&mut self.engine, &built, inputs).values {
-            let id = names[slot as usize];
+            let id = occurrence.id_of_slot(slot);
             self.values.insert(id, value.unwrap_or_else(|e| panic!("{id}: {e}")));
         }
     }
@@ -142,7 +141,7 @@ impl<E: Engine> Fleet<E> {
         let worker = &mut self.workers[index as usize];
         let Some(step) = worker.steps.pop_front() else { return false };
         match step {
-            LocalStep::Window { window, waits } => {
+            LocalStep::Run { window, waits } => {
                 assert!(waits.is_empty());
                 worker.run(&window);
             }

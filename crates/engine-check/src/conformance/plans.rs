@@ -213,7 +213,7 @@ impl PlanBuilder {
     }
 
     /// Engines may cache by it, so different plans must differ in it.
-    fn hash(&self, groups: &[Group], live: &[Slot]) -> gt_ir::WindowHash {
+    fn hash(&self, groups: &[Group], live: &[Slot]) -> gt_ir::Digest {
         let mut h = StreamHasher::default();
         for instr in &self.instrs {
             instr.op.feed(&mut h);

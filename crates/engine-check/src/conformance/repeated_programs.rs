@@ -6,6 +6,7 @@ use std::ops::Range;
 use gt_ir::shard::Split;
 use gt_ir::{DType, ExternalValue, HostTensor, Instr, Op, Scalar, ScopeId, TensorId, TensorType, Window};
 use gt_shard::{Collective, Layout, Mesh, Placed, Placer};
+use gt_stream::Occurrence;
 
 use super::Fleet;
 use super::sharded_programs::{Program, close, program};
@@ -56,7 +57,8 @@ pub fn repeated_programs<E: Engine>(make: &impl Fn() -> E, seeds: Range<u64>) {
             window.frees = std::mem::take(&mut kept);
             let (dying, living): (Vec<_>, Vec<_>) = values.into_iter().partition(|(id, _)| id.0 % 2 == 0);
             window.frees.extend(dying.iter().map(|(id, _)| *id));
-            let mut placed = placer.place_window(&window, &of).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            let mut placed =
+                placer.place_window(&of_window(&window), &of).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             if let Placed::Repeated(again) = &mut placed {
                 again.add_payloads(&window.uploads);
             }
@@ -104,7 +106,7 @@ pub fn steps_are_taken_in_parts<E: Engine>(make: &impl Fn() -> E) {
         create.instrs.push(line(&format!("%1.1 = fill() dtype=f32 shape={shape} $ 0.0")));
         create.instrs.push(line(&format!("%1.2 = fill() dtype=f32 shape={shape} $ 0.0")));
         create.instrs.push(line(&format!("%1.3 = random() kind=uniform dtype=f32 shape=[6,{tall},{wide}] $ 7 1")));
-        fleet.run_placed(&placer.place_window(&create, &of).unwrap());
+        fleet.run_placed(&placer.place_window(&of_window(&create), &of).unwrap());
         let mut state = [0, 1, 2].map(|n| TensorId::new(1, n));
         for step in 0..steps {
             let n = step * 8;
@@ -142,7 +144,7 @@ pub fn steps_are_taken_in_parts<E: Engine>(make: &impl Fn() -> E) {
             let mut frees = state.to_vec();
             frees.extend((n..n + 5).map(TensorId));
             let window = Window { instrs, met, frees, ..Window::default() };
-            let placed = placer.place_window(&window, &of).unwrap();
+            let placed = placer.place_window(&of_window(&window), &of).unwrap();
             fleet.run_placed(&placed);
             state = [n + 5, n + 6, n + 7].map(TensorId);
             let is_again = matches!(&placed, Placed::Repeated(again) if again.template.is_none());
@@ -170,4 +172,8 @@ pub fn steps_are_taken_in_parts<E: Engine>(make: &impl Fn() -> E) {
         let many = run(workers);
         assert!(alone.iter().zip(&many).all(|(one, many)| close(many, one)), "{workers} workers");
     }
+}
+
+fn of_window(window: &Window) -> Occurrence {
+    Occurrence::of(window.clone()).expect("an occurrence")
 }

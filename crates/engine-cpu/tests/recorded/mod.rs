@@ -17,7 +17,8 @@ use gt_ir::{
     AxisSet, Failure, HostTensor, Instr, Op, Scalar, Scalars, ScopeId, Shape, SiteId, Steps, TensorId, TensorType,
     Window,
 };
-use gt_plan::{Canonicalizer, Immediates, Plan, PlanOptions, build, text, verify};
+use gt_plan::{Immediates, Plan, PlanOptions, build, text, verify};
+use gt_stream::Occurrence;
 
 pub const FUSED: PlanOptions = PlanOptions::DEFAULT;
 pub const COMPILED: PlanOptions = PlanOptions { compiled: true, ..PlanOptions::DEFAULT };
@@ -80,12 +81,12 @@ impl Recorded {
 
     /// Its plan, the numbers its runs need, and which input each slot is.
     pub fn plan(&self, options: PlanOptions) -> Planned {
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&self.window, |id| self.types.get(&id).copied()).expect("a canonical form");
-        let plan = build(&self.window, canonical, options).expect("a plan");
+        let occurrence = Occurrence::of(self.window.clone()).expect("an occurrence");
+        let types: Vec<TensorType> = occurrence.bindings().inputs.iter().map(|id| self.types[id]).collect();
+        let plan = build(occurrence.recipe(), &types, options).expect("a plan");
         assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
-        let ids = (0..plan.types.len() as u32).map(|slot| canonical.id(slot)).collect();
-        let built = Built { plan: Arc::new(plan), immediates: Immediates::of(&self.window) };
+        let ids = (0..plan.types.len() as u32).map(|slot| occurrence.id_of_slot(slot)).collect();
+        let built = Built { plan: Arc::new(plan), immediates: Immediates::of(&occurrence) };
         Planned { built, ids, inputs: self.inputs.clone() }
     }
 }

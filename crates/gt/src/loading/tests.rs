@@ -7,6 +7,7 @@ use gt_engine::{Engine, HostMemory, Memory, Quota, Run as EngineRun, Ticket, Tra
 use gt_engine_check::{Null, NullBuffer};
 use gt_ir::{Bytes, Failure, HostBlock, HostBuffer, TensorType, Window};
 use gt_plan::{EngineLimits, Plan};
+use gt_stream::Occurrence;
 use gt_worker::{SessionConfig, WorkerConfig, WorkerHandle};
 
 use super::*;
@@ -122,7 +123,7 @@ fn batches_lie_in_memory_of_the_engine_until_nobody_has_them() {
     let session = WorkerHandle::spawn(move || engine, WorkerConfig::default()).open(SessionConfig::default());
     // Once something has run there is an engine.
     let instrs = vec!["%1 = fill() dtype=f32 shape=[1] $ 3.0".parse().unwrap()];
-    session.send(Window { instrs, ..Window::default() }, &|| false).unwrap();
+    session.send(Occurrence::of(Window { instrs, ..Window::default() }).unwrap(), &|| false).unwrap();
     session.synchronize(&|| false).unwrap();
     let path = std::env::temp_dir().join(format!("gt-loading-{}.npy", std::process::id()));
     let loading = SessionLoading::new(session.memory(), FileAccess::everything());
@@ -151,7 +152,7 @@ fn session(books: &Arc<Books>, memory_limit_bytes: Option<u64>) -> gt_worker::Se
     let config = SessionConfig { memory_limit_bytes, ..SessionConfig::default() };
     let session = WorkerHandle::spawn(move || engine, WorkerConfig::default()).open(config);
     let instrs = vec!["%1 = fill() dtype=f32 shape=[1] $ 3.0".parse().unwrap()];
-    session.send(Window { instrs, ..Window::default() }, &|| false).unwrap();
+    session.send(Occurrence::of(Window { instrs, ..Window::default() }).unwrap(), &|| false).unwrap();
     session.synchronize(&|| false).unwrap();
     session
 }

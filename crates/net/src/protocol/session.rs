@@ -186,8 +186,8 @@ messages! {
         },
         /// A worker does not have a template any more.
         4 => NeedTemplate {
-            /// Which.
-            digest: u128,
+            /// The template's number.
+            number: u64,
         },
         /// A worker is gone, with all it held.
         5 => WorkerLost {

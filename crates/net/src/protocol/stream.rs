@@ -31,8 +31,8 @@ messages! {
         },
         /// A window, and its template for later.
         2 => Define {
-            /// The template's name.
-            digest: u128,
+            /// The client's number for the template. A template is never redefined.
+            number: u64,
             /// Its binary form.
             template: &'a [u8],
             /// Of this occurrence.
@@ -40,15 +40,15 @@ messages! {
         },
         /// A window, by its template.
         3 => Replay {
-            /// Which template.
-            digest: u128,
+            /// The template's number.
+            number: u64,
             /// Of this occurrence.
             bindings: &'a [u8],
         },
         /// A template that was asked for.
         4 => Template {
-            /// Which one.
-            digest: u128,
+            /// Its number.
+            number: u64,
             /// Its binary form.
             template: &'a [u8],
         },

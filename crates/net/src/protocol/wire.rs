@@ -124,16 +124,6 @@ impl Wire<'_> for u32 {
     }
 }
 
-impl Wire<'_> for u128 {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-    fn get(r: &mut Reader<'_>) -> Result<Self, OpError> {
-        let bytes = r.take(16)?;
-        bytes.try_into().map(u128::from_le_bytes).map_err(|_| OpError::malformed("a digest must have 16 bytes"))
-    }
-}
-
 impl Wire<'_> for bool {
     fn put(&self, out: &mut Vec<u8>) {
         out.push(*self as u8);

@@ -30,8 +30,8 @@ messages! {
         35 => NeedTemplate {
             /// Whose.
             session: u64,
-            /// Which.
-            digest: u128,
+            /// The template's number.
+            number: u64,
         },
         /// A session sent what cannot be read; it is closed.
         36 => Broken {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use gt_ir::attr::Attr;
 use gt_ir::{DType, TensorId, TensorType, Window, text::Parser};
-use gt_plan::{Canonicalizer, Plan, PlanOptions, build, text, verify};
+use gt_plan::{Plan, PlanOptions, build, text, verify};
+use gt_stream::Occurrence;
 
 /// `f32[4, 8]` as a type.
 fn ty(text: &str) -> TensorType {
@@ -33,9 +34,9 @@ impl Case {
     }
 
     pub fn plan(&self, options: PlanOptions) -> Plan {
-        let mut canonicalizer = Canonicalizer::default();
-        let canonical = canonicalizer.run(&self.window, |id| self.inputs.get(&id).copied()).expect("a canonical form");
-        let plan = build(&self.window, canonical, options).expect("a plan");
+        let occurrence = Occurrence::of(self.window.clone()).expect("an occurrence");
+        let types: Vec<TensorType> = occurrence.bindings().inputs.iter().map(|id| self.inputs[id]).collect();
+        let plan = build(occurrence.recipe(), &types, options).expect("a plan");
         assert_eq!(verify(&plan), Ok(()), "{}", text::print(&plan));
         plan
     }

@@ -8,8 +8,8 @@ use gt_ir::codec::Reader;
 use gt_ir::{Bytes, DType, Failure, FailureKind, Instr, Payload, TensorId, TensorType, Window};
 use gt_net::protocol::*;
 use gt_net::{Arrival, Connection, Inbox, NetError, Receiver, Secret, SessionKeys, SessionPass, pair};
-use gt_plan::{Bindings, Template};
 use gt_remote::{Dialer, Options, Remote, ShardedSession};
+use gt_stream::{Bindings, Checker, Occurrence, Template};
 use parking_lot::Mutex;
 
 /// What the fake has seen and what it is to do.
@@ -20,7 +20,7 @@ pub struct Fake {
     pub forms: Vec<&'static str>,
     pub hellos: usize,
     inbox: Inbox,
-    templates: HashMap<u128, Arc<Template>>,
+    templates: HashMap<u64, Template>,
     control: Option<Connection>,
     data: Option<Connection>,
     /// Answers for a client that has not attached yet.
@@ -206,8 +206,8 @@ impl Receiver for Control {
                         }
                         drop(fake);
                         match (answer, data) {
-                            (Some(Err(digest)), _) => {
-                                let _ = from.send(&encode(&FromServer::NeedTemplate { digest }));
+                            (Some(Err(number)), _) => {
+                                let _ = from.send(&encode(&FromServer::NeedTemplate { number }));
                             }
                             (Some(Ok(reply)), Some(data)) if !silent => {
                                 let _ = data.send(&reply);
@@ -231,30 +231,33 @@ impl Receiver for Control {
 
 impl Fake {
     /// Applies a message: the answer to send, or the template that is missing.
-    fn apply(&mut self, message: StreamMessage<'_>) -> Option<Result<Vec<u8>, u128>> {
-        let bindings = |bytes: &[u8]| Bindings::decode(&mut Reader::new(bytes)).unwrap();
+    fn apply(&mut self, message: StreamMessage<'_>) -> Option<Result<Vec<u8>, u64>> {
+        let bind = |template: &Template, bytes: &[u8]| {
+            let bindings = Bindings::decode(&mut Reader::new(bytes)).unwrap();
+            Checker::default().bind(template.clone(), bindings).unwrap().window()
+        };
         let answer = |request, answer| Some(Ok(encode(&DataReply::Answer { request, answer })));
         match message {
             StreamMessage::Send { window } => {
                 self.forms.push("send");
-                self.windows.push(Window::decode(&mut Reader::new(window)).unwrap());
+                self.windows.push(Checker::default().decode(&mut Reader::new(window)).unwrap().window());
             }
-            StreamMessage::Define { digest, template, bindings: bound } => {
+            StreamMessage::Define { number, template, bindings } => {
                 self.forms.push("define");
-                let template = Arc::new(Template::decode(&mut Reader::new(template)).unwrap());
-                self.windows.push(template.bind(bindings(bound)).unwrap().window());
-                self.templates.insert(digest, template);
+                let template = Template::decode(&mut Reader::new(template)).unwrap();
+                self.windows.push(bind(&template, bindings));
+                self.templates.insert(number, template);
             }
-            StreamMessage::Replay { digest, bindings: bound } => {
+            StreamMessage::Replay { number, bindings } => {
                 self.forms.push("replay");
-                match self.templates.get(&digest) {
-                    Some(template) => self.windows.push(template.bind(bindings(bound)).unwrap().window()),
-                    None => return Some(Err(digest)),
+                match self.templates.get(&number) {
+                    Some(template) => self.windows.push(bind(template, bindings)),
+                    None => return Some(Err(number)),
                 }
             }
-            StreamMessage::Template { digest, template } => {
+            StreamMessage::Template { number, template } => {
                 self.forms.push("template");
-                self.templates.insert(digest, Arc::new(Template::decode(&mut Reader::new(template)).unwrap()));
+                self.templates.insert(number, Template::decode(&mut Reader::new(template)).unwrap());
             }
             // Values are the low byte of their number.
             StreamMessage::Read { request, id } => {
@@ -338,6 +341,10 @@ pub fn window(turn: u64) -> Window {
     ];
     let instrs: Vec<Instr> = lines.iter().map(|line| line.parse().unwrap()).collect();
     Window { instrs, frees: vec![TensorId(at), TensorId(at + 1)], ..Window::default() }
+}
+
+pub fn of(window: Window) -> Occurrence {
+    Occurrence::of(window).expect("an occurrence")
 }
 
 /// A window that uploads `len` bytes to `id`.

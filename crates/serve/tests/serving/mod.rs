@@ -19,8 +19,8 @@ use gt_net::protocol::{
 use gt_net::{
     Address, Connection, Io, Limits, Listener, NetError, RELAY_SILENCE, Receiver, Relay, Secret, SessionKeys,
 };
-use gt_plan::TemplateHasher;
 use gt_serve::{ServeConfig, ServedDevice, Service, SessionSettings};
+use gt_stream::Occurrence;
 use gt_worker::{SessionConfig, WorkerConfig, WorkerHandle, WorkerStats};
 use tempfile::TempDir;
 
@@ -193,7 +193,7 @@ impl FakeServer {
 #[derive(Debug, PartialEq)]
 pub enum Said {
     Executed(u64, u64),
-    NeedTemplate(u64, u128),
+    NeedTemplate(u64, u64),
     Broken(u64, String),
     Goodbye,
 }
@@ -219,7 +219,7 @@ impl Line {
 
     pub fn send(&self, session: u64, seq: u64, window: &Window) {
         let mut bytes = Vec::new();
-        window.encode(&mut bytes);
+        Occurrence::of(window.clone()).unwrap().encode(usize::MAX, &mut bytes);
         self.stream(session, seq, &StreamMessage::Send { window: &bytes });
     }
 
@@ -234,7 +234,7 @@ impl Line {
             return match decode::<FromWorker<'_>>(&head).unwrap() {
                 FromWorker::Load { .. } => continue,
                 FromWorker::Executed { session, executed } => Said::Executed(session, executed),
-                FromWorker::NeedTemplate { session, digest } => Said::NeedTemplate(session, digest),
+                FromWorker::NeedTemplate { session, number } => Said::NeedTemplate(session, number),
                 FromWorker::Broken { session, reason } => Said::Broken(session, reason),
                 FromWorker::Goodbye {} => Said::Goodbye,
                 FromWorker::Join { .. } => panic!("a second join"),
@@ -481,14 +481,13 @@ impl Stage {
     }
 }
 
-/// A window as a template and what this occurrence binds.
-pub fn outline(window: &Window) -> (u128, Vec<u8>, Vec<u8>) {
-    let mut hasher = TemplateHasher::default();
-    let (digest, bindings) = hasher.run(window, 64 << 10);
-    let (mut template_bytes, mut bindings_bytes) = (Vec::new(), Vec::new());
-    bindings.encode(&mut bindings_bytes);
-    hasher.template(window).encode(&mut template_bytes);
-    (digest, template_bytes, bindings_bytes)
+/// A window as a template with a number, and what this occurrence binds.
+pub fn outline(window: &Window) -> (u64, Vec<u8>, Vec<u8>) {
+    let occurrence = Occurrence::of(window.clone()).unwrap();
+    let (mut template, mut bindings) = (Vec::new(), Vec::new());
+    occurrence.template().encode(&mut template);
+    occurrence.bindings().encode(64 << 10, &mut bindings);
+    (occurrence.recipe().digest() as u64, template, bindings)
 }
 
 pub fn bytes_of(values: &[f32]) -> Bytes {

@@ -10,6 +10,7 @@ use gt_engine::{Done, Engine, Memory, Run, Sink, Ticket, Value};
 use gt_engine_check::{Reference, ReferenceBuffer};
 use gt_ir::{Failure, HostTensor, OpKind, Payload, TensorId, Window};
 use gt_plan::{EngineLimits, Plan, Slot};
+use gt_stream::Occurrence;
 use gt_worker::{ReadError, SessionConfig, SessionHandle, WorkerConfig, WorkerHandle};
 use parking_lot::{Condvar, Mutex};
 
@@ -32,7 +33,16 @@ pub fn within(limit: Duration, body: impl FnOnce() + Send + 'static) {
 }
 
 /// A window of the given lines; f32 uploads take their elements from `uploads`, in order.
-pub fn window(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Window {
+pub fn window(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Occurrence {
+    of(spelled(lines, frees, uploads))
+}
+
+pub fn of(window: Window) -> Occurrence {
+    Occurrence::of(window).expect("an occurrence")
+}
+
+/// As [`window`], to be changed first.
+pub fn spelled(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Window {
     let instrs: Vec<gt_ir::Instr> = lines.iter().map(|l| l.parse().unwrap_or_else(|e| panic!("{l}: {e}"))).collect();
     let places = instrs.iter().enumerate().filter(|(_, i)| i.op.kind() == OpKind::Upload).map(|(at, _)| at as u32);
     let bytes = |values: &&[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
@@ -42,7 +52,7 @@ pub fn window(lines: &[&str], frees: &[u64], uploads: &[&[f32]]) -> Window {
 }
 
 /// Two values, so that the gated engine waits at the second.
-pub fn two(first: u64) -> Window {
+pub fn two(first: u64) -> Occurrence {
     let fill = format!("%{first} = fill() dtype=f32 shape=[2] $ 3.0");
     let view = format!("%{} = reshape(%{first}) shape=[2, 1]", first + 1);
     window(&[&fill, &view], &[], &[])
