@@ -345,12 +345,15 @@ impl Lane {
         pending.window.instrs.push(instr);
         pending.since_cut += 1;
         pending.recorded += 1;
-        // What fits no machine is recorded too.
-        pending.work_ns = pending.work_ns.saturating_add(work_ns);
-        pending.work_since_cut_ns = pending.work_since_cut_ns.saturating_add(work_ns);
-        let full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
-            || pending.work_since_cut_ns >= WORK_CUT_NS
+        let mut full = pending.since_cut >= session.batch_size.unwrap_or(pending.cut_at)
             || pending.upload_bytes >= UPLOAD_CUT_BYTES;
+        // Most instructions are small: they add nothing, so nothing is full of them.
+        if work_ns > 0 {
+            // What fits no machine is recorded too.
+            pending.work_ns = pending.work_ns.saturating_add(work_ns);
+            pending.work_since_cut_ns = pending.work_since_cut_ns.saturating_add(work_ns);
+            full |= pending.work_since_cut_ns >= WORK_CUT_NS;
+        }
         drop(pending);
         if full {
             return self.cut_unless_joined();
