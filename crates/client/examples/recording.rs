@@ -9,7 +9,7 @@
 
 use gt_client::link::{Link, WaitError};
 use gt_client::session::{Cuts, Session, set_starter};
-use gt_client::{HostTensor, Result, RunAhead, Tensor};
+use gt_client::{HostTensor, Index, Result, RunAhead, Tensor};
 use gt_ir::TensorId;
 use gt_stream::Occurrence;
 
@@ -32,13 +32,28 @@ impl Link for Nobody {
     }
 }
 
-fn record(what: &str, count: usize, x: &Tensor) -> Result<()> {
+fn record(what: &str, count: usize) -> Result<()> {
+    let x = &Tensor::zeros(&[16, 16], None)?;
+    let (grad, row, zero) = (&x.clone().add(1.0)?, &Tensor::ones(&[16], None)?, Tensor::from_slice(&[0i64], &[1])?);
+    grad.set_requires_grad(true)?;
+    row.set_requires_grad(true)?;
     for _ in 0..count {
         match what {
             "add" => drop(x.add(x)?),
             "add_" => x.add_(1.0)?,
             "matmul" => drop(x.matmul(x)?),
-            other => panic!("there is no {other}; there are add, add_ and matmul"),
+            "add_grad" => drop(grad.add(grad)?),
+            "index" => drop(x.index(&[Index::Int(3)])?),
+            "tensor" => drop(Tensor::from_slice(&[0i64], &[1])?),
+            "take" => drop(grad.index(&[Index::Tensor(zero.clone())])?),
+            "step" => {
+                let h = x.matmul(grad)?;
+                let h = h.mul(&h.mul(&h)?.mean(&[-1], true, None)?.add(1e-6)?)?.mul(row)?;
+                h.reshape(&[4, 64])?.sum(&[], false, None)?.backward()?;
+                grad.set_grad(None)?;
+                row.set_grad(None)?;
+            }
+            other => panic!("there is no {other}; there are add, add_, add_grad, matmul, index, tensor, take and step"),
         }
     }
     Ok(())
@@ -61,6 +76,5 @@ fn main() -> Result<()> {
         })
     });
     let (what, count) = (std::env::args().nth(1), std::env::args().nth(2));
-    let x = Tensor::zeros(&[16, 16], None)?;
-    record(&what.unwrap_or_else(|| "add".into()), count.and_then(|n| n.parse().ok()).unwrap_or(20_000), &x)
+    record(&what.unwrap_or_else(|| "add".into()), count.and_then(|n| n.parse().ok()).unwrap_or(20_000))
 }

@@ -83,6 +83,11 @@ impl Tensor {
     /// A tensor from packed little-endian bytes.
     #[track_caller]
     pub fn from_bytes(ty: TensorType, bytes: Bytes) -> Result<Tensor> {
+        Tensor::uploaded(&ty, bytes)
+    }
+
+    #[track_caller]
+    fn uploaded(ty: &TensorType, bytes: Bytes) -> Result<Tensor> {
         if bytes.len() != ty.bytes() {
             return Err(Error::Value(format!(
                 "a tensor of type {ty} needs {} bytes, but got {}",
@@ -92,7 +97,7 @@ impl Tensor {
         }
         let op = ops::Upload { dtype: ty.dtype, shape: ty.shape };
         let id = lane::record(op.into(), &[], &[], 1, Some(bytes), 0)?;
-        Ok(Tensor::made(id, &ty))
+        Ok(Tensor::made(id, ty))
     }
 
     /// A tensor from packed little-endian bytes that are the caller's: they are copied once, at this call.
@@ -120,7 +125,7 @@ impl Tensor {
         }
         let mut bytes = Vec::with_capacity(ty.bytes());
         data.iter().for_each(|&x| x.put(&mut bytes));
-        Tensor::from_bytes(ty, bytes.into())
+        Tensor::uploaded(&ty, bytes.into())
     }
 
     /// The elements in row-major order: one round trip.

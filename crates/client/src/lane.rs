@@ -387,11 +387,8 @@ impl Lane {
         pending.recording.push(op, ins, first, outs, scalars, scope, site);
         pending.since_cut += 1;
         pending.recorded += 1;
-        // What fits no machine is recorded too.
-        pending.work_ns = pending.work_ns.saturating_add(work_ns);
-        pending.work_since_cut_ns = pending.work_since_cut_ns.saturating_add(work_ns);
         let (len, cut_at) = (pending.since_cut, pending.cut_at);
-        let is_full = match (session.batch_size, &session.loops) {
+        let mut full = match (session.batch_size, &session.loops) {
             (Some(size), _) => len >= size,
             (None, None) => len >= cut_at,
             (None, Some(options)) => {
@@ -399,7 +396,14 @@ impl Lane {
                 pending.loop_ends || len >= pending.loops.limit(options, cut_at)
             }
         };
-        let full = is_full || pending.work_since_cut_ns >= WORK_CUT_NS || pending.upload_bytes >= UPLOAD_CUT_BYTES;
+        full |= pending.upload_bytes >= UPLOAD_CUT_BYTES;
+        // Most instructions are small: they add nothing, so nothing is full of them.
+        if work_ns > 0 {
+            // What fits no machine is recorded too.
+            pending.work_ns = pending.work_ns.saturating_add(work_ns);
+            pending.work_since_cut_ns = pending.work_since_cut_ns.saturating_add(work_ns);
+            full |= pending.work_since_cut_ns >= WORK_CUT_NS;
+        }
         drop(pending);
         if full {
             return self.cut_unless_joined();

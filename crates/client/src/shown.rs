@@ -36,6 +36,8 @@ pub(crate) struct Shown {
     id: AtomicU64,
     version: AtomicU32,
     tracks: AtomicBool,
+    /// Whether writes through the tensor escape autograd's version check, as those through `.data` do. Here it takes no room.
+    pub quiet_writes: bool,
     state: Mutex<State>,
 }
 
@@ -64,6 +66,7 @@ impl Shown {
             id: AtomicU64::new(id.0),
             version: AtomicU32::new(version),
             tracks: AtomicBool::new(!matches!(history, History::None)),
+            quiet_writes: false,
             state: Mutex::new(State { value, history }),
         }
     }

@@ -40,9 +40,7 @@ pub(crate) struct Inner {
     /// None is a cell that holds what is shown and was never written to (TENSOR-2).
     pub cell: OnceLock<Arc<Cell>>,
     /// How to look at the cell; `None` sees all of it as it is.
-    pub view: Option<Box<View>>,
-    /// Whether writes through it escape autograd's version check, as those through `.data` do.
-    pub quiet: bool,
+    pub view: Option<View>,
     pub shown: Shown,
 }
 
@@ -77,7 +75,7 @@ impl Tensor {
     #[inline]
     #[track_caller]
     fn whole(ty: &TensorType, shown: Shown) -> Self {
-        Tensor(Arc::new(Inner { ty: *ty, cell: OnceLock::new(), view: None, quiet: false, shown }))
+        Tensor(Arc::new(Inner { ty: *ty, cell: OnceLock::new(), view: None, shown }))
     }
 
     /// The tensor, made by output `index` of `node`.
@@ -108,6 +106,40 @@ impl Tensor {
     /// Records an instruction on tensors and tracks it if gradients may flow.
     #[track_caller]
     pub(crate) fn apply(op: Op, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Results> {
+        match *ins {
+            [x] => Tensor::apply_inferred(op, [x], std::slice::from_ref(&x.0.ty), scalars),
+            [x, y] => Tensor::apply_inferred(op, [x, y], &[x.0.ty, y.0.ty], scalars),
+            _ => Tensor::apply_any(op, ins, scalars),
+        }
+    }
+
+    /// [`Tensor::apply`] on a few operands of the types `types`.
+    #[inline(never)]
+    #[track_caller]
+    fn apply_inferred<const N: usize>(
+        op: Op,
+        ins: [&Tensor; N],
+        types: &[TensorType],
+        scalars: &[Scalar],
+    ) -> Result<Results> {
+        // Looked at where they are: types are too large to be moved for nothing.
+        let inferred = op.primitive().infer(types);
+        match &inferred {
+            Ok(outs) => match &outs[..] {
+                [ty] => {
+                    let work_ns = work_ns(&op, types, outs);
+                    Tensor::apply_timed(op, ins, scalars, ty, work_ns).map(|out| Results::from_buf([out]))
+                }
+                _ => Tensor::apply_any(op, &ins, scalars),
+            },
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// [`Tensor::apply`] on any number of operands.
+    #[inline(never)]
+    #[track_caller]
+    fn apply_any(op: Op, ins: &[&Tensor], scalars: &[Scalar]) -> Result<Results> {
         let mut values: SmallVec<[Value; 3]> = SmallVec::new();
         let mut types: SmallVec<[TensorType; 3]> = SmallVec::new();
         let mut tracked = false;
@@ -117,11 +149,16 @@ impl Tensor {
             types.push(t.0.ty);
             tracked |= tracks;
         }
-        let outs = op.primitive().infer(&types)?;
+        // Looked at where they are: types are too large to be moved for nothing.
+        let inferred = op.primitive().infer(&types);
+        let outs = match &inferred {
+            Ok(outs) => outs,
+            Err(error) => return Err(error.clone().into()),
+        };
         tracked = tracked && grad_enabled() && outs.iter().any(|ty| ty.dtype.is_float());
         let node_op = if tracked { Some(op.clone()) } else { None };
         let refs: SmallVec<[&Value; 3]> = values.iter().collect();
-        let work_ns = work_ns(&op, &types, &outs);
+        let work_ns = work_ns(&op, &types, outs);
         let first = lane::record(op, &refs, scalars, outs.len(), None, work_ns)?;
         let mut results = Results::new();
         for (i, ty) in outs.iter().enumerate() {
@@ -146,17 +183,30 @@ impl Tensor {
         scalars: &[Scalar],
         ty: &TensorType,
     ) -> Result<Tensor> {
+        let work_ns = known_work_ns(&op, ins, ty);
+        Tensor::apply_timed(op, ins, scalars, ty, work_ns)
+    }
+
+    /// [`Tensor::apply_known`] where the instruction is estimated to take so long.
+    #[inline]
+    #[track_caller]
+    fn apply_timed<const N: usize>(
+        op: Op,
+        ins: [&Tensor; N],
+        scalars: &[Scalar],
+        ty: &TensorType,
+        work_ns: u64,
+    ) -> Result<Tensor> {
         let needs = (0..N).fold(0, |needs, i| needs | (ins[i].0.shown.tracks() as u64) << i);
         let tracked = needs != 0 && ty.dtype.is_float() && grad_enabled();
         // What the tape keeps must be held before it is recorded; the rest need only be named.
         if tracked && op.primitive().saves(needs).ins != 0 {
-            return Tensor::apply_values(op, ins, scalars, ty);
+            return Tensor::apply_values(op, ins, scalars, ty, work_ns);
         }
         let node_op = tracked.then(|| op.clone());
-        let work_ns = known_work_ns(&op, ins, ty);
         let out = match lane::record_shown(op, ins, scalars, work_ns)? {
             Ok(id) => Tensor::made(id, ty),
-            Err(given_back) => return Tensor::apply_values(given_back, ins, scalars, ty),
+            Err(given_back) => return Tensor::apply_values(given_back, ins, scalars, ty, work_ns),
         };
         Ok(match node_op {
             None => out,
@@ -170,7 +220,13 @@ impl Tensor {
     /// [`Tensor::apply_known`] where a look at the operands does not do.
     #[inline(never)]
     #[track_caller]
-    fn apply_values<const N: usize>(op: Op, ins: [&Tensor; N], scalars: &[Scalar], ty: &TensorType) -> Result<Tensor> {
+    fn apply_values<const N: usize>(
+        op: Op,
+        ins: [&Tensor; N],
+        scalars: &[Scalar],
+        ty: &TensorType,
+        work_ns: u64,
+    ) -> Result<Tensor> {
         let (mut values, mut tracked) = (SmallVec::<[Value; N]>::new(), false);
         for t in ins {
             let (value, tracks) = t.look()?;
@@ -178,7 +234,6 @@ impl Tensor {
             tracked |= tracks;
         }
         let refs: [&Value; N] = std::array::from_fn(|i| &values[i]);
-        let work_ns = known_work_ns(&op, ins, ty);
         if !tracked || !ty.dtype.is_float() || !grad_enabled() {
             return lane::record(op, &refs, scalars, 1, None, work_ns).map(|id| Tensor::made(id, ty));
         }
@@ -268,12 +323,13 @@ impl Tensor {
 
     /// Another handle on the same cell, seen through `view`.
     #[track_caller]
-    pub(crate) fn with_view(&self, ty: TensorType, view: Option<Box<View>>, shown: Shown) -> Tensor {
+    pub(crate) fn with_view(&self, ty: &TensorType, view: Option<View>, mut shown: Shown) -> Tensor {
         let cell = self.cell().clone();
         if cell.is_state() {
-            shown.value(&ty).0.mark_state(true);
+            shown.value(ty).0.mark_state(true);
         }
-        Tensor(Arc::new(Inner { ty, cell: cell.into(), view, quiet: self.0.quiet, shown }))
+        shown.quiet_writes = self.0.shown.quiet_writes;
+        Tensor(Arc::new(Inner { ty: *ty, cell: cell.into(), view, shown }))
     }
 
     /// The tensor type.
@@ -314,7 +370,7 @@ impl Tensor {
     #[track_caller]
     pub fn strides(&self) -> Steps {
         match &self.0.view {
-            Some(view) => view.strides,
+            Some(view) => view.last.strides,
             None => self.0.ty.shape.contiguous_strides(),
         }
     }
@@ -322,7 +378,7 @@ impl Tensor {
     /// Elements from the start of the cell to the first one of the view.
     #[track_caller]
     pub fn storage_offset(&self) -> i64 {
-        self.0.view.as_ref().map_or(0, |v| v.offset)
+        self.0.view.as_ref().map_or(0, |v| v.last.offset)
     }
 
     /// Whether the elements lie packed in row-major order.

@@ -16,30 +16,28 @@ use crate::tensor::Tensor;
 pub(crate) struct Look {
     op: Op,
     starts: Scalars,
-    /// What it is looked at from.
-    from: TensorType,
     /// The steps before this one.
     before: Option<Arc<Look>>,
     /// Whether this step or one before repeats elements.
     repeats: bool,
+    /// Element strides inside the cell of what is seen then.
+    pub strides: Steps,
+    /// Elements before the first one.
+    pub offset: i64,
 }
 
 /// How a tensor looks at its cell.
 #[derive(Clone)]
 pub(crate) struct View {
     /// The last step from the cell's content to what is shown.
-    last: Arc<Look>,
+    pub last: Arc<Look>,
     /// The tensor whose history the view follows; a detached alias has none. A view that is a leaf by itself is the base
     /// of its own views.
     pub base: Option<Tensor>,
     /// How many of the steps lead from the cell to the base.
-    pub to_base: usize,
+    pub to_base: u32,
     /// Made with tracking off: it does not follow a base that gradients flow to.
     pub untracked: bool,
-    /// Element strides inside the cell.
-    pub strides: Steps,
-    /// Elements before the first one.
-    pub offset: i64,
 }
 
 impl View {
@@ -48,7 +46,7 @@ impl View {
     fn steps(&self) -> Vec<&Look> {
         let mut steps: Vec<&Look> = std::iter::successors(Some(&*self.last), |s| s.before.as_deref()).collect();
         steps.reverse();
-        steps.drain(..self.to_base);
+        steps.drain(..self.to_base as usize);
         steps
     }
 
@@ -83,7 +81,7 @@ impl View {
         let mut part = new.clone();
         for (step, from) in steps.iter().zip(&seen).rev() {
             part = match &step.op {
-                Op::Reshape(_) => Tensor::apply1(Reshape { shape: step.from.shape }, &[&part], &[])?,
+                Op::Reshape(_) => Tensor::apply1(Reshape { shape: *from.shape() }, &[&part], &[])?,
                 Op::Permute(p) => Tensor::apply1(Permute { perm: inverse_permutation(&p.perm) }, &[&part], &[])?,
                 Op::Slice(s) => {
                     Tensor::apply1(UpdateSlice { steps: s.steps, drop: s.drop }, &[from, &part], &step.starts)?
@@ -111,7 +109,7 @@ impl View {
     /// Whether several elements shown are one element of the cell.
     #[track_caller]
     pub fn overlaps(&self, shape: &Shape) -> bool {
-        shape.iter().zip(self.strides.iter()).any(|(&extent, &stride)| extent > 1 && stride == 0)
+        shape.iter().zip(self.last.strides.iter()).any(|(&extent, &stride)| extent > 1 && stride == 0)
     }
 }
 
@@ -127,7 +125,7 @@ impl Tensor {
             // What lies below a leaf has no part in its history.
             Some(view) if self.collects_gradients() => {
                 let steps = std::iter::successors(Some(&*view.last), |s| s.before.as_deref()).count();
-                (Some(view.last.clone()), Some(self.clone()), steps)
+                (Some(view.last.clone()), Some(self.clone()), steps as u32)
             }
             // A detached alias has no base, and neither have the views of it: they follow its own history.
             Some(view) => (Some(view.last.clone()), view.base.clone(), view.to_base),
@@ -135,12 +133,11 @@ impl Tensor {
         };
         let untracked = !grad_enabled() || self.0.view.as_ref().is_some_and(|view| view.untracked);
         let repeats = matches!(op, Op::Broadcast(_)) || before.as_ref().is_some_and(|b| b.repeats);
-        let last = Arc::new(Look { op: op.clone(), starts: starts.into(), from: self.0.ty, before, repeats });
-        let view = Box::new(View { last, base, to_base, untracked, strides, offset });
-        let made = self.with_view(ty, Some(view), Shown::made(id, self.cell().version()));
-        if !tracked {
-            return Ok(made);
-        }
+        let node_op = tracked.then(|| op.clone());
+        let last = Arc::new(Look { op, starts: starts.into(), before, repeats, strides, offset });
+        let view = View { last, base, to_base, untracked };
+        let made = self.with_view(&ty, Some(view), Shown::made(id, self.cell().version()));
+        let Some(op) = node_op else { return Ok(made) };
         let node = Node::for_op(op, starts, &[self], &[source], std::slice::from_ref(&made));
         Ok(made.made_by(node, 0))
     }
@@ -149,23 +146,25 @@ impl Tensor {
     #[track_caller]
     pub fn detach(&self) -> Tensor {
         let (value, version) = self.0.shown.value(&self.0.ty);
-        let view = self.0.view.as_ref().map(|v| Box::new(v.without_base()));
-        self.with_view(self.0.ty, view, Shown::of(value, version, History::None))
+        let view = self.0.view.as_ref().map(View::without_base);
+        self.with_view(&self.0.ty, view, Shown::of(value, version, History::None))
     }
 
     /// An alias without history whose writes autograd does not see: what `.data` is.
     #[track_caller]
     pub fn data(&self) -> Tensor {
-        let inner = Arc::into_inner(self.detach().0).expect("the alias was just made");
-        Tensor(Arc::new(crate::tensor::Inner { quiet: true, ..inner }))
+        let mut inner = Arc::into_inner(self.detach().0).expect("the alias was just made");
+        inner.shown.quiet_writes = true;
+        Tensor(Arc::new(inner))
     }
 
     /// An alias that was just made, with a history of its own and writes that autograd sees.
     #[track_caller]
     pub(crate) fn into_handle_of(self, history: History) -> Tensor {
-        let inner = Arc::into_inner(self.0).expect("the alias was just made");
+        let mut inner = Arc::into_inner(self.0).expect("the alias was just made");
         inner.shown.change_history(|own| *own = history);
-        Tensor(Arc::new(crate::tensor::Inner { quiet: false, ..inner }))
+        inner.shown.quiet_writes = false;
+        Tensor(Arc::new(inner))
     }
 
     /// Gives the tensor's part of its cell a new content: what every in-place op ends in.
@@ -202,7 +201,7 @@ impl Tensor {
         let kept = Tensor::apply(gt_ir::ops::Write {}.into(), &ins, &[])?;
         for (t, kept) in tensors.iter().zip(&kept) {
             let value = kept.value()?;
-            let version = t.cell().write(value.clone(), t.0.quiet);
+            let version = t.cell().write(value.clone(), t.0.shown.quiet_writes);
             t.0.shown.show(value, version, None);
         }
         Ok(())
@@ -223,7 +222,7 @@ impl Tensor {
                 let old = Tensor::from_value(self.value()?, History::None);
                 let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &new], &[]))?;
                 let value = kept.value()?;
-                let version = self.cell().write(value.clone(), self.0.quiet);
+                let version = self.cell().write(value.clone(), self.0.shown.quiet_writes);
                 self.0.shown.show(value, version, grad_enabled().then(|| new.history()));
             }
             Some(view) => match &view.base {
@@ -240,7 +239,7 @@ impl Tensor {
                     let tracked = new.requires_grad() && grad_enabled();
                     let whole = no_grad(|| view.write(&old, &new.detach()))?;
                     let kept = no_grad(|| Tensor::apply1(gt_ir::ops::Write {}, &[&old, &whole], &[]))?;
-                    let version = self.cell().write(kept.value()?, self.0.quiet);
+                    let version = self.cell().write(kept.value()?, self.0.shown.quiet_writes);
                     if tracked {
                         // An alias of its own history: it shows what was written.
                         self.0.shown.show(new.value()?, version, Some(new.history()));

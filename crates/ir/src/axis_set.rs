@@ -33,7 +33,13 @@ impl AxisSet {
 
     /// The axes, ascending.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MAX_RANK).filter(move |&a| self.contains(a))
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let axis = left.trailing_zeros() as usize;
+            // Clears the lowest bit; of none there is nothing to clear.
+            left &= left.wrapping_sub(1);
+            (axis < MAX_RANK).then_some(axis)
+        })
     }
 
     /// The shape without these axes.
@@ -46,7 +52,7 @@ impl AxisSet {
 
     /// The shape with extent 1 along these axes.
     pub fn flatten_in(self, shape: &Shape) -> Shape {
-        self.iter().take_while(|&axis| axis < shape.rank()).fold(*shape, |shape, axis| shape.shrunk(axis, 1))
+        shape.flattened(|axis| self.contains(axis))
     }
 
     /// The shape with these axes put in, of extent 1: undoes [`AxisSet::remove_from`].

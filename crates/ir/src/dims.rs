@@ -8,7 +8,8 @@ use crate::OpError;
 /// The most dimensions a tensor may have.
 ///
 /// Every list of axes lies inline and is copied with its instruction, so a larger number makes recording
-/// slower: 64, as in PyTorch and NumPy, would make every tensor type half a kilobyte.
+/// slower: 64, as in PyTorch and NumPy, would make every tensor type half a kilobyte. Already a list of 16 is copied by
+/// a call, as compilers copy at most 128 bytes in place, so what every operation does borrows types.
 pub const MAX_RANK: usize = 16;
 
 /// A list of at most [`MAX_RANK`] numbers, stored inline: strides, starts or steps. Extents are a [`crate::Shape`].
@@ -46,11 +47,14 @@ impl<T: Copy + Default> Dims<T> {
     }
 
     /// `rank` copies of one number.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_RANK`].
+    #[inline]
     pub fn splat(rank: usize, value: T) -> Self {
-        let mut out = Self::new(&[]);
-        for _ in 0..rank {
-            out.push(value);
-        }
+        assert!(rank <= MAX_RANK, "rank {rank} is over {MAX_RANK}");
+        let mut out = Self { rank: rank as u8, dims: [T::default(); MAX_RANK] };
+        out.iter_mut().for_each(|dim| *dim = value);
         out
     }
 
@@ -126,14 +130,16 @@ impl<T: std::hash::Hash> std::hash::Hash for Dims<T> {
 }
 
 impl<T: Copy + Default> Default for Dims<T> {
+    #[inline]
     fn default() -> Self {
-        Self::new(&[])
+        Self { rank: 0, dims: [T::default(); MAX_RANK] }
     }
 }
 
 impl<T: Copy + Default> FromIterator<T> for Dims<T> {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = T>>(iter: I) -> Self {
-        let mut out = Self::default();
+        let mut out = Self { rank: 0, dims: [T::default(); MAX_RANK] };
         for dim in iter {
             out.push(dim);
         }

@@ -231,9 +231,9 @@ impl dyn Emit + '_ {
     }
 
     /// Undoes broadcasting: sums `x` over the axes along which `shape` was repeated.
-    pub fn sum_to(&mut self, x: Val, shape: Shape) -> R {
+    pub fn sum_to(&mut self, x: Val, shape: &Shape) -> R {
         let from = self.ty(x).shape;
-        if from == shape {
+        if from == *shape {
             return Ok(x);
         }
         let lead = from.rank() - shape.rank();
@@ -244,7 +244,7 @@ impl dyn Emit + '_ {
             }
         }
         let summed = self.sum(x, axes, true)?;
-        self.reshape(summed, shape)
+        self.reshape(summed, *shape)
     }
 
     /// Elements from `starts` on, `steps` apart.

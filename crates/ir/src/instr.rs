@@ -32,13 +32,15 @@ impl TensorType {
     }
 
     /// The same extents with another dtype.
-    pub fn with_dtype(self, dtype: DType) -> Self {
-        TensorType { dtype, ..self }
+    #[inline]
+    pub fn with_dtype(&self, dtype: DType) -> Self {
+        TensorType { dtype, ..*self }
     }
 
     /// The same dtype with other extents.
-    pub fn with_shape(self, shape: Shape) -> Self {
-        TensorType { shape, ..self }
+    #[inline]
+    pub fn with_shape(&self, shape: Shape) -> Self {
+        TensorType { dtype: self.dtype, shape }
     }
 }
 

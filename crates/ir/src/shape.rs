@@ -30,11 +30,12 @@ impl Shape {
     ///
     /// # Panics
     /// If no tensor can have them; use [`Shape::try_new`] on extents that were computed, or that a user wrote.
+    #[inline]
     pub fn new(extents: &[usize]) -> Shape {
-        match Shape::try_new(extents) {
-            Ok(shape) => shape,
-            Err(error) => panic!("{error}"),
+        if let Err(error) = check(extents) {
+            panic!("{error}");
         }
+        Shape(Dims::new(extents))
     }
 
     /// The extents of a tensor.
@@ -42,7 +43,8 @@ impl Shape {
     /// # Errors
     /// If there are more than [`MAX_RANK`] of them, or more elements than [`Shape::MAX_ELEMENTS`].
     pub fn try_new(extents: &[usize]) -> Result<Shape, OpError> {
-        Shape::try_from(Dims::try_new(extents)?)
+        check(extents)?;
+        Ok(Shape(Dims::new(extents)))
     }
 
     /// [`Shape::try_new`] of what an iterator gives.
@@ -58,7 +60,7 @@ impl Shape {
             }
         }
         if count > MAX_RANK {
-            return Err(OpError::shape(format!("a tensor may have at most {MAX_RANK} dimensions, got {count}")));
+            return Err(too_many(count));
         }
         Shape::try_from(dims)
     }
@@ -81,7 +83,24 @@ impl Shape {
 
     /// The axes for which `keep` says so.
     pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> Shape {
-        Shape((0..self.rank()).filter(|&axis| keep(axis)).map(|axis| self[axis]).collect())
+        let mut dims = Dims::default();
+        for axis in 0..self.rank() {
+            if keep(axis) {
+                dims.push(self[axis]);
+            }
+        }
+        Shape(dims)
+    }
+
+    /// The shape with extent 1 along the axes for which `flat` says so.
+    pub fn flattened(&self, flat: impl Fn(usize) -> bool) -> Shape {
+        let mut dims = self.0;
+        for axis in 0..dims.rank() {
+            if flat(axis) {
+                dims[axis] = 1;
+            }
+        }
+        Shape(dims)
     }
 
     /// All axes but this one.
@@ -94,9 +113,10 @@ impl Shape {
     /// # Errors
     /// If that makes too many elements.
     pub fn with_extent(&self, axis: usize, extent: usize) -> Result<Shape, OpError> {
-        let mut dims = self.0;
-        dims[axis] = extent;
-        Shape::try_from(dims)
+        let mut shape = *self;
+        shape.0[axis] = extent;
+        check_size(&shape)?;
+        Ok(shape)
     }
 
     /// The shape with a smaller extent along `axis`.
@@ -196,16 +216,39 @@ impl Shape {
 impl TryFrom<Dims<usize>> for Shape {
     type Error = OpError;
 
-    /// Every shape with new extents is made here (SHAPE-1).
     fn try_from(dims: Dims<usize>) -> Result<Shape, OpError> {
-        let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
-        match count {
-            Some(n) if n <= Shape::MAX_ELEMENTS => Ok(Shape(dims)),
-            _ => {
-                Err(OpError::shape(format!("a tensor of shape {dims} is too large: at most 2^59 elements are allowed")))
-            }
-        }
+        check_size(&dims)?;
+        Ok(Shape(dims))
     }
+}
+
+#[inline]
+fn check(extents: &[usize]) -> Result<(), OpError> {
+    if extents.len() > MAX_RANK {
+        return Err(too_many(extents.len()));
+    }
+    check_size(extents)
+}
+
+/// Every shape with new extents is checked here (SHAPE-1).
+#[inline]
+fn check_size(extents: &[usize]) -> Result<(), OpError> {
+    let count = extents.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
+    match count {
+        Some(n) if n <= Shape::MAX_ELEMENTS => Ok(()),
+        _ => Err(too_large(extents)),
+    }
+}
+
+#[cold]
+fn too_large(extents: &[usize]) -> OpError {
+    let dims = Dims::new(extents);
+    OpError::shape(format!("a tensor of shape {dims} is too large: at most 2^59 elements are allowed"))
+}
+
+#[cold]
+fn too_many(count: usize) -> OpError {
+    OpError::shape(format!("a tensor may have at most {MAX_RANK} dimensions, got {count}"))
 }
 
 impl Deref for Shape {
@@ -245,11 +288,20 @@ pub(crate) fn broadcast_extents(a: &Shape, b: &Shape) -> Option<Dims<usize>> {
     Some(out)
 }
 
+/// Whether a tensor of shape `from` broadcasts to `to`.
+pub(crate) fn expands_to(from: &Shape, to: &Shape) -> bool {
+    from.rank() <= to.rank() && from.iter().rev().zip(to.iter().rev()).all(|(&from, &to)| from == to || from == 1)
+}
+
 /// The shape two operands broadcast to, or `None` when they do not, or no tensor is that large.
 #[inline]
 pub fn broadcast(a: &Shape, b: &Shape) -> Option<Shape> {
-    if a == b {
+    // Nearly always one of the two is what both broadcast to.
+    if expands_to(b, a) {
         return Some(*a);
+    }
+    if expands_to(a, b) {
+        return Some(*b);
     }
     Shape::try_from(broadcast_extents(a, b)?).ok()
 }

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple};
+use smallvec::SmallVec;
 
 use crate::args::number;
 use crate::errors::OrRaise;
@@ -208,7 +209,7 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
         && let Some(bytes) = plain_integers(list)
     {
         let ty = TensorType::new(DType::I64, &[list.len()]);
-        return Tensor::from_bytes(ty, bytes.into()).or_raise();
+        return Tensor::from_bytes(ty, bytes[..].into()).or_raise();
     }
     let mut out = Gathered { numbers: Vec::new(), shape: Vec::new(), tensors: false };
     gather(value, 0, &mut out)?;
@@ -231,11 +232,11 @@ pub fn from_any(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tens
 }
 
 /// The bytes of a list of nothing but integers that fit int64: the common case of index tensors made in a loop.
-fn plain_integers(list: &Bound<'_, PyList>) -> Option<Vec<u8>> {
+fn plain_integers(list: &Bound<'_, PyList>) -> Option<SmallVec<[u8; 64]>> {
     if list.is_empty() {
         return None;
     }
-    let mut bytes = Vec::with_capacity(list.len() * 8);
+    let mut bytes = SmallVec::with_capacity(list.len() * 8);
     for item in list.iter() {
         let number: i64 = item.cast_exact::<PyInt>().ok()?.extract().ok()?;
         bytes.extend_from_slice(&number.to_ne_bytes());

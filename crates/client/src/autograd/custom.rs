@@ -1,7 +1,6 @@
 //! Nodes whose backward pass is the user's own code.
 
 use gt_ir::TensorType;
-use smallvec::SmallVec;
 
 use super::edge::Edge;
 use super::grad_enabled;
@@ -69,8 +68,7 @@ pub fn custom(
     differentiable: &[bool],
     function: Box<dyn CustomBackward>,
 ) -> Result<Vec<Tensor>> {
-    let types: SmallVec<[TensorType; 1]> = outs.iter().map(Tensor::ty).collect();
-    let node = Node::for_custom(name, ins, types, function);
+    let node = Node::for_custom(name, ins, outs.len(), function);
     outs.iter()
         .zip(differentiable)
         .enumerate()

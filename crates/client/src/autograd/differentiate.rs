@@ -18,11 +18,11 @@ use crate::value::Value;
 
 /// The gradient of the first input, where it is one of a part of it only.
 pub(super) fn part(node: &Node, grad: &Tensor, options: BackwardOptions) -> Result<Option<Part>> {
-    let NodeKind::Op { op, scalars, ins, saved, .. } = &node.kind else { return Ok(None) };
+    let NodeKind::Op { op, scalars, types, saved, .. } = &node.kind else { return Ok(None) };
     match op {
         Op::Slice(_) => {
             let _guard = GradModeGuard::new(options.create_graph);
-            Part::of_slice(op, ins[0], scalars, grad)
+            Part::of_slice(op, types.first(), scalars, grad)
         }
         Op::Take(_) => {
             let set = saved.lock();
@@ -32,7 +32,7 @@ pub(super) fn part(node: &Node, grad: &Tensor, options: BackwardOptions) -> Resu
             if !options.keeps_graph() {
                 saved.lock().take();
             }
-            Ok(Part::of_rows(op, ins[0], Tensor::from_value(index, History::None), grad))
+            Ok(Part::of_rows(op, types.first(), Tensor::from_value(index, History::None), grad))
         }
         _ => Ok(None),
     }
@@ -69,7 +69,7 @@ pub(super) fn differentiate(
             }
             Ok(given.into_iter().take(node.next.len()).collect())
         }
-        NodeKind::Op { op, scalars, ins, needs, saved } => {
+        NodeKind::Op { op, scalars, types, needs, saved } => {
             let set = saved.lock().take().ok_or_else(released)?;
             let _guard = GradModeGuard::new(options.create_graph);
             let mut scratch = Scratch::default();
@@ -92,9 +92,12 @@ pub(super) fn differentiate(
             for (i, s) in set.outs.iter().enumerate() {
                 loaded_outs.push(load(s, Some(Edge::Node(node.clone(), i as u32)))?);
             }
+            let mut unpacked = SmallVec::new();
+            types.unpack(&mut unpacked);
+            let (ins, outs) = unpacked.split_at(node.next.len());
             let cx = GradCx {
                 ins,
-                outs: &node.outs,
+                outs,
                 scalars,
                 grads: &given,
                 saved_ins: &loaded_ins,

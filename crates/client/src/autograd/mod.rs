@@ -9,6 +9,7 @@ mod gathered;
 mod hooks;
 mod mode;
 mod node;
+mod packed_types;
 mod piece;
 mod walk;
 mod wanted;

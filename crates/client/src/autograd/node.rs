@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::CustomBackward;
 use super::edge::Edge;
 use super::hooks::Hooks;
+use super::packed_types::PackedTypes;
 use crate::error::{Error, Result};
 use crate::signal;
 use crate::tensor::Tensor;
@@ -92,8 +93,10 @@ impl Saved {
 /// An instruction on the tape.
 pub struct Node {
     pub(crate) seq: u64,
+    /// One for each input.
     pub(crate) next: SmallVec<[Option<Edge>; 2]>,
-    pub(crate) outs: SmallVec<[TensorType; 1]>,
+    /// How many outputs it has.
+    pub(crate) outs: usize,
     pub(crate) hooks: Hooks,
     retained: Mutex<Vec<(u32, Weak<GradSlot>)>>,
     /// The name of the function that the node is the last instruction of.
@@ -106,7 +109,14 @@ pub struct Node {
 // Nearly every node is an op; boxing it would cost each of them an allocation.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum NodeKind {
-    Op { op: Op, scalars: Scalars, ins: SmallVec<[TensorType; 2]>, needs: u64, saved: Mutex<Option<SavedSet>> },
+    /// The types are those of the inputs, then those of the outputs.
+    Op {
+        op: Op,
+        scalars: Scalars,
+        types: PackedTypes,
+        needs: u64,
+        saved: Mutex<Option<SavedSet>>,
+    },
     Custom(Mutex<Option<Box<dyn CustomBackward>>>, String),
 }
 
@@ -140,9 +150,9 @@ impl Node {
         for (i, edge) in next.iter().enumerate() {
             needs |= (edge.is_some() as u64) << i.min(63);
         }
-        let (mut in_types, mut out_types) = (SmallVec::new(), SmallVec::new());
-        ins.iter().for_each(|t| in_types.push(t.ty()));
-        outs.iter().for_each(|t| out_types.push(t.ty()));
+        let mut types = PackedTypes::default();
+        ins.iter().for_each(|t| types.push(&t.0.ty));
+        outs.iter().for_each(|t| types.push(&t.0.ty));
         let saves = op.primitive().saves(needs);
         let wanted = |mask: u64, i: usize| mask >> i.min(63) & 1 != 0;
         let mut set = SavedSet::default();
@@ -161,7 +171,7 @@ impl Node {
         Arc::new(Node {
             seq: NEXT.fetch_add(1, Ordering::Relaxed),
             next,
-            outs: out_types,
+            outs: outs.len(),
             hooks: Hooks::default(),
             retained: Mutex::default(),
             label: Mutex::default(),
@@ -169,7 +179,7 @@ impl Node {
             kind: NodeKind::Op {
                 op,
                 scalars: Scalars::from_slice(scalars),
-                ins: in_types,
+                types,
                 needs,
                 saved: Mutex::new(Some(set)),
             },
@@ -179,7 +189,7 @@ impl Node {
     pub(crate) fn for_custom(
         name: String,
         ins: &[&Tensor],
-        outs: SmallVec<[TensorType; 1]>,
+        outs: usize,
         function: Box<dyn CustomBackward>,
     ) -> Arc<Node> {
         Arc::new(Node {
@@ -197,9 +207,11 @@ impl Node {
     /// What the node computes the gradient of: `MulBackward0` and the like, as PyTorch calls it.
     pub fn name(&self) -> String {
         match &self.kind {
-            NodeKind::Op { op, ins, .. } => {
+            NodeKind::Op { op, types, .. } => {
                 let label = *self.label.lock();
-                let name = label.map_or_else(|| function_name(op, ins), str::to_owned);
+                let mut unpacked = SmallVec::new();
+                types.unpack(&mut unpacked);
+                let name = label.map_or_else(|| function_name(op, &unpacked), str::to_owned);
                 // A write through a view is one node in PyTorch, and bears no number; some functions have several forms.
                 if name == "CopySlices" || name.contains("Backward") { name } else { format!("{name}Backward0") }
             }

@@ -120,7 +120,7 @@ impl Walk {
                 {
                     return Ok(());
                 }
-                let fresh = || (node.clone(), (0..node.outs.len()).map(|_| Gathered::default()).collect());
+                let fresh = || (node.clone(), (0..node.outs).map(|_| Gathered::default()).collect());
                 let entry = self.pending.entry(node.seq).or_insert_with(fresh);
                 let mut gathered = std::mem::take(&mut entry.1[*index as usize]);
                 self.gather(&mut gathered, given)?;

@@ -6,7 +6,7 @@
 
 use gt_ir::ops::{Complaint, Put, PutMode, Take};
 use gt_ir::rows::{BinaryKind, CompareKind};
-use gt_ir::{AxisSet, DType, OpError, Shape, Steps};
+use gt_ir::{AxisSet, DType, OpError, Shape, Steps, TensorType};
 
 use super::pick::written_at;
 use super::{Arg, check_fits};
@@ -288,7 +288,7 @@ impl Tensor {
                 let take = Take { axis: 0, wrap: true };
                 // Rows by a list of numbers: the type is known.
                 if rows.rank() == 1 {
-                    let ty = self.ty().with_shape(self.shape().with_extent(0, rows.numel())?);
+                    let ty = TensorType { dtype: self.dtype(), shape: self.shape().with_extent(0, rows.numel())? };
                     return Tensor::apply_known(take.into(), [self, rows], &[], &ty);
                 }
                 return Tensor::apply1(take, &[self, rows], &[]);

@@ -142,7 +142,7 @@ impl Tensor {
             own => shown.detach().into_handle_of(own),
         };
         let (content, _) = self.cell().read();
-        let version = self.cell().write(content, self.0.quiet);
+        let version = self.cell().write(content, self.0.shown.quiet_writes);
         shown.0.shown.set_version(version);
         Ok(shown)
     }

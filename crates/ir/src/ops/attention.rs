@@ -195,7 +195,7 @@ impl Parts {
         let d_mask = match self.mask {
             Some(mask) => {
                 let shape = e.ty(mask).shape;
-                Some(e.sum_to(d_scores, shape)?)
+                Some(e.sum_to(d_scores, &shape)?)
             }
             None => None,
         };

@@ -1,9 +1,11 @@
 //! Elementwise ops: what they do is in the rows, what they share is here.
 
+use std::borrow::Cow;
+
 use super::one;
 use crate::attr::{choice, op_struct};
 use crate::rows::{BinaryKind, CompareKind, UnaryKind};
-use crate::shape::broadcast_extents;
+use crate::shape::{broadcast_extents, expands_to};
 use crate::*;
 
 op_struct! {
@@ -124,14 +126,14 @@ impl Primitive for Unary {
     }
 }
 
-/// The shape both operands broadcast to, once their dtypes are the same.
-fn operands(name: &str, scalar: Side, ins: &[TensorType]) -> Result<TensorType, OpError> {
+/// The shape both operands broadcast to, once their dtypes are the same: nearly always that of one of them.
+fn operands<'a>(name: &str, scalar: Side, ins: &'a [TensorType]) -> Result<Cow<'a, Shape>, OpError> {
     if scalar != Side::None {
         arity(name, ins, 1)?;
-        return Ok(ins[0]);
+        return Ok(Cow::Borrowed(&ins[0].shape));
     }
     arity(name, ins, 2)?;
-    let (a, b) = (ins[0], ins[1]);
+    let (a, b) = (&ins[0], &ins[1]);
     if a.dtype != b.dtype {
         return Err(OpError::dtype(format!(
             "{name} needs operands of the same dtype, got {} and {}",
@@ -139,15 +141,18 @@ fn operands(name: &str, scalar: Side, ins: &[TensorType]) -> Result<TensorType, 
             b.dtype.long_name()
         )));
     }
-    Ok(a.with_shape(broadcast_or(name, &a.shape, &b.shape)?))
+    broadcast_or(name, &a.shape, &b.shape)
 }
 
-fn broadcast_or(name: &str, a: &Shape, b: &Shape) -> Result<Shape, OpError> {
-    if a == b {
-        return Ok(*a);
+fn broadcast_or<'a>(name: &str, a: &'a Shape, b: &'a Shape) -> Result<Cow<'a, Shape>, OpError> {
+    if expands_to(b, a) {
+        return Ok(Cow::Borrowed(a));
+    }
+    if expands_to(a, b) {
+        return Ok(Cow::Borrowed(b));
     }
     if let Some(extents) = broadcast_extents(a, b) {
-        return Shape::try_from(extents);
+        return Shape::try_from(extents).map(Cow::Owned);
     }
     // PyTorch names the first axis from the right that does not fit.
     let rank = a.rank().max(b.rank());
@@ -166,11 +171,12 @@ impl Primitive for Binary {
         self.kind.name()
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
-        let ty = operands(self.name(), self.scalar, ins)?;
-        if !self.kind.row().accepts.takes(ty.dtype) {
-            return Err(OpError::dtype(format!("{} is not defined on {}", self.name(), ty.dtype.long_name())));
+        let shape = operands(self.name(), self.scalar, ins)?;
+        let dtype = ins[0].dtype;
+        if !self.kind.row().accepts.takes(dtype) {
+            return Err(OpError::dtype(format!("{} is not defined on {}", self.name(), dtype.long_name())));
         }
-        one(ty)
+        one(TensorType { dtype, shape: shape.into_owned() })
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         (self.scalar != Side::None) as usize
@@ -217,7 +223,7 @@ impl Primitive for Binary {
             grads.push(match rule {
                 Some(rule) if cx.needs(i) => {
                     let full = rule(e, &bcx)?;
-                    Some(e.sum_to(full, cx.ins[i].shape)?)
+                    Some(e.sum_to(full, &cx.ins[i].shape)?)
                 }
                 _ => None,
             });
@@ -273,7 +279,8 @@ impl Primitive for Compare {
         self.kind.name()
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
-        one(operands(self.name(), self.scalar, ins)?.with_dtype(DType::Bool))
+        let shape = operands(self.name(), self.scalar, ins)?;
+        one(TensorType { dtype: DType::Bool, shape: shape.into_owned() })
     }
     fn scalars(&self, _: &[TensorType]) -> usize {
         (self.scalar != Side::None) as usize
@@ -324,7 +331,7 @@ impl Primitive for Select {
                     ty.dtype.long_name()
                 )));
             }
-            shape = broadcast_or("select", &shape, &ty.shape)?;
+            shape = broadcast_or("select", &shape, &ty.shape)?.into_owned();
         }
         one(TensorType { dtype: self.dtype, shape })
     }
@@ -344,7 +351,7 @@ impl Primitive for Select {
             let is_a = i == 1 && !self.a_scalar;
             let cond = cx.input(0)?;
             let full = if is_a { e.select(cond, g, 0.0, self.dtype)? } else { e.select(cond, 0.0, g, self.dtype)? };
-            grads[i] = Some(e.sum_to(full, ty.shape)?);
+            grads[i] = Some(e.sum_to(full, &ty.shape)?);
         }
         Ok(grads)
     }

@@ -76,7 +76,7 @@ impl Primitive for Matmul {
                 false => product(e, g, false, b, !self.turn_b)?,
                 true => product(e, b, self.turn_b, g, true)?,
             };
-            grads[0] = Some(e.sum_to(full, sa)?);
+            grads[0] = Some(e.sum_to(full, &sa)?);
         }
         if cx.needs(1) {
             let mut a = cx.input(0)?;
@@ -92,7 +92,7 @@ impl Primitive for Matmul {
                 false => product(e, a, !self.turn_a, g, false)?,
                 true => product(e, g, true, a, self.turn_a)?,
             };
-            grads[1] = Some(e.sum_to(full, sb)?);
+            grads[1] = Some(e.sum_to(full, &sb)?);
         }
         Ok(grads)
     }

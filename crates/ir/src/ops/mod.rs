@@ -34,6 +34,7 @@ pub use write::Write;
 use crate::{OpError, TensorType, Types};
 
 /// One output type.
+#[inline]
 fn one(ty: TensorType) -> Result<Types, OpError> {
-    Ok(smallvec::smallvec![ty])
+    Ok(Types::from_buf([ty]))
 }

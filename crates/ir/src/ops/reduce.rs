@@ -85,7 +85,7 @@ impl Primitive for Reduce {
     }
     fn infer(&self, ins: &[TensorType]) -> Result<Types, OpError> {
         arity(self.name(), ins, 1)?;
-        let ty = ins[0];
+        let ty = &ins[0];
         if self.axes.0 & !AxisSet::all(ty.shape.rank()).0 != 0 {
             return Err(OpError::index(format!(
                 "{}: an axis of {:?} is out of range for shape {}",

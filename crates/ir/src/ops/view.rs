@@ -152,7 +152,7 @@ impl Primitive for Broadcast {
         Saves::NONE
     }
     fn grad(&self, cx: &GradCx<'_>, e: &mut dyn Emit) -> Result<Grads, OpError> {
-        let back = cx.grads[0].map(|g| e.sum_to(g, cx.ins[0].shape)).transpose()?;
+        let back = cx.grads[0].map(|g| e.sum_to(g, &cx.ins[0].shape)).transpose()?;
         Ok(smallvec::smallvec![back])
     }
     fn cost(&self, _: &[TensorType], _: &[TensorType]) -> Cost {
