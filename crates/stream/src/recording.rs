@@ -96,28 +96,24 @@ impl Recording {
         if self.len == 0 {
             self.bindings.first = out;
         }
-        let operands: Ins = ins.iter().map(|&id| self.operand(id)).collect();
-        self.bindings.scalars.extend_from_slice(scalars);
-        if let Some(Template { recipe, sites }) = &self.expected {
-            let same = recipe.instrs().get(self.len).is_some_and(|expected| {
-                expected.ins == operands
-                    && expected.op == op
-                    && expected.outs.len() == outs
-                    && expected.scalars.len() == scalars.len()
-                    && expected.scope == scope
-            });
-            if same {
+        // Pushed one by one: copying a slice is a call, and most instructions have few.
+        scalars.iter().for_each(|&scalar| self.bindings.scalars.push(scalar));
+        if let Some(expected) = self.expected.take() {
+            if self.is_next(&expected.recipe, &op, ins, outs, scalars.len(), scope) {
                 match &mut self.sites {
-                    None if sites[self.len] == site => {}
-                    None => self.sites = Some([&sites[..self.len], &[site]].concat()),
+                    None if expected.sites[self.len] == site => {}
+                    None => self.sites = Some([&expected.sites[..self.len], &[site]].concat()),
                     Some(own) => own.push(site),
                 }
+                self.expected = Some(expected);
                 self.len += 1;
                 self.defined += outs as u32;
                 return;
             }
-            self.diverge();
+            self.diverge(&expected);
         }
+        let mut operands = Ins::new();
+        ins.iter().for_each(|&id| operands.push(self.operand(id)));
         let defined = self.defined;
         let outs: Outs = (0..outs as u32).map(|k| Operand::Defined(defined + k).id()).collect();
         self.defined += outs.len() as u32;
@@ -128,14 +124,44 @@ impl Recording {
         self.instrs.push(Instr { op, outs, ins: operands, scalars: placeholders, scope, site: SiteId(0) });
     }
 
+    /// Whether this is the next instruction of a recipe.
+    #[inline]
+    fn is_next(
+        &mut self,
+        recipe: &Recipe,
+        op: &Op,
+        ins: &[TensorId],
+        outs: usize,
+        scalars: usize,
+        scope: ScopeId,
+    ) -> bool {
+        let Some(expected) = recipe.instrs().get(self.len) else { return false };
+        expected.scope == scope
+            && expected.ins.len() == ins.len()
+            && expected.outs.len() == outs
+            && expected.scalars.len() == scalars
+            && expected.op == *op
+            && ins.iter().zip(&expected.ins).all(|(&id, &operand)| self.is_operand(id, operand))
+    }
+
+    /// Whether a value is this operand. Only the first use of an input is looked up.
+    #[inline]
+    fn is_operand(&mut self, id: TensorId, operand: TensorId) -> bool {
+        match Operand::of(operand) {
+            Operand::Defined(k) => id.0 == self.bindings.first.0.wrapping_add(k as u64),
+            Operand::Input(k) => match self.bindings.inputs.get(k as usize) {
+                Some(&known) => known == id,
+                None => self.operand(id) == operand,
+            },
+        }
+    }
+
     /// The window is not the expected one: copies what was recorded.
     #[cold]
-    fn diverge(&mut self) {
-        if let Some(Template { recipe, sites }) = self.expected.take() {
-            self.instrs.clear();
-            self.instrs.extend_from_slice(&recipe.instrs()[..self.len]);
-            self.sites.get_or_insert_with(|| sites[..self.len].to_vec());
-        }
+    fn diverge(&mut self, expected: &Template) {
+        self.instrs.clear();
+        self.instrs.extend_from_slice(&expected.recipe.instrs()[..self.len]);
+        self.sites.get_or_insert_with(|| expected.sites[..self.len].to_vec());
     }
 
     /// Adds the payload of an upload.
@@ -168,28 +194,22 @@ impl Recording {
                 })
                 && recipe.dying().iter().chain(recipe.dead()).filter(|&&freed| freed).count() == freed.len()
         };
-        let (recipe, sites) = match &self.expected {
-            Some(Template { recipe, sites }) if is_expected(recipe) => {
-                let (recipe, sites) = (recipe.clone(), sites.clone());
-                (recipe, self.take_sites(sites))
+        let template = match self.expected.take() {
+            Some(expected) if is_expected(&expected.recipe) => {
+                Template { sites: self.sites.take().map_or(expected.sites, Arc::from), ..expected }
             }
-            _ => {
-                self.diverge();
-                let sites = self.take_sites([].into());
-                (self.recipe(&freed, eager), sites)
+            expected => {
+                expected.iter().for_each(|expected| self.diverge(expected));
+                let sites = self.sites.take().unwrap_or_default().into();
+                Template { recipe: self.recipe(&freed, eager), sites }
             }
         };
-        self.expected = None;
         let bindings = Bindings { eager, joined, ..take(&mut self.bindings) };
         self.instrs.clear();
         self.frees.clear();
         (self.len, self.defined) = (0, 0);
         self.index.reset();
-        Some(Occurrence::new(Template { recipe, sites }, bindings))
-    }
-
-    fn take_sites(&mut self, expected: Arc<[SiteId]>) -> Arc<[SiteId]> {
-        self.sites.take().map_or(expected, Arc::from)
+        Some(Occurrence::new(template, bindings))
     }
 
     /// The freed values that the window uses or makes, as operands; the others become bindings.
