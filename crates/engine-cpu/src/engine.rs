@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use gt_engine::{Buffer, Cancel, Done, Engine, Memory, Run, Sink, Ticket, Transfer, Value};
+use gt_engine::{
+    Buffer, Cancel, Done, Engine, Family, FamilyTimes, MeasuredRun, Memory, Run, Sink, Ticket, Transfer, Value,
+};
 use gt_ir::{Failure, FailureKind, Op, SiteId, TensorId, TensorType};
 use gt_plan::tile::TileProgram;
 use gt_plan::{EngineLimits, Immediates, Plan, Slot, Step, StepKind};
@@ -26,7 +28,6 @@ use crate::denormal::Mode;
 use crate::fused::{Fused, Slots, TILE};
 use crate::kernels::LONGEST_PAIRED_PRODUCT;
 use crate::pool::Pool;
-use crate::profile::{self, Family};
 use crate::single;
 use crate::transfer::CpuTransfer;
 
@@ -47,6 +48,7 @@ pub struct CpuEngine {
     slots: Vec<Option<Value<CpuBuffer>>>,
     /// The threads that bring plans and take values away, if they are known.
     messengers: Option<Arc<CoreAffinity>>,
+    times: Arc<FamilyTimes>,
 }
 
 /// A plan made ready: its fused steps as loops.
@@ -108,6 +110,7 @@ impl CpuEngine {
             allocator,
             slots: Vec::new(),
             messengers: None,
+            times: Arc::default(),
         }
     }
 
@@ -168,9 +171,13 @@ impl Engine for CpuEngine {
         let mut slots = std::mem::take(&mut self.slots);
         let (immediates, cancel) = (&run.immediates, &run.cancel);
         let cx = Context { plan, immediates, allocator: &self.allocator, pool: &self.pool, cancel };
-        run_steps(&cx, &program.steps, run.inputs, &mut slots, &*run.sink);
+        run_steps(&cx, &program.steps, run.inputs, &mut slots, &*run.sink, self.times.measure().as_ref());
         self.slots = slots;
         Box::new(Done)
+    }
+
+    fn family_times(&self) -> Option<Arc<FamilyTimes>> {
+        Some(self.times.clone())
     }
 
     fn synchronize(&mut self) {}
@@ -262,16 +269,16 @@ pub(crate) fn run_steps(
     inputs: Vec<Value<CpuBuffer>>,
     slots: &mut Vec<Option<Value<CpuBuffer>>>,
     sink: &dyn Sink<CpuBuffer>,
+    measured: Option<&MeasuredRun<'_>>,
 ) {
     let plan = cx.plan;
     bind(plan, inputs, slots);
-    let profiled = profile::is_enabled();
     let mut done = 0;
     for (at, (step, prepared)) in plan.steps.iter().zip(steps).enumerate() {
         if cx.cancel.is_cancelled() {
             break;
         }
-        let start = profiled.then(Instant::now);
+        let start = measured.map(|measured| (measured, Instant::now()));
         match prepared {
             _ if at < done => {}
             Prepared::Fused(fused) => run_fused(cx, step, fused, slots),
@@ -304,12 +311,12 @@ pub(crate) fn run_steps(
         for &slot in &step.drops {
             slots[slot as usize] = None;
         }
-        if let Some(start) = start {
+        if let Some((measured, start)) = start {
             let family = match prepared {
                 Prepared::Fused(_) => Family::Elementwise,
                 Prepared::Single(_) | Prepared::TooLong => Family::of(&plan.instrs[step.instrs[0] as usize].op),
             };
-            profile::count(family, start);
+            measured.count(family, start);
         }
     }
     slots.clear();

@@ -73,7 +73,8 @@ pub(crate) fn run(
     let cancel = Cancel::default();
     let inner =
         Context { plan: &plan, immediates: &immediates, allocator: cx.allocator, pool: cx.pool, cancel: &cancel };
-    run_steps(&inner, &steps, inputs, &mut slots, &sink);
+    // The step that it is a part of is measured.
+    run_steps(&inner, &steps, inputs, &mut slots, &sink, None);
     let published = sink.0.into_inner();
     let result = |id| {
         if let Some(i) = operand(id) {

@@ -27,7 +27,6 @@ pub mod kernels;
 mod layout;
 pub mod math;
 pub mod pool;
-pub mod profile;
 mod reduce;
 mod simd;
 mod single;

@@ -6,6 +6,7 @@ use gt_ir::{Failure, HostTensor, TensorType};
 use gt_plan::{EngineLimits, Immediates, Plan, Slot};
 
 use crate::cancel::Cancel;
+use crate::family_times::FamilyTimes;
 use crate::quota::Quota;
 use crate::transfer::{Transfer, Uncounted};
 
@@ -133,6 +134,10 @@ pub trait Engine: Send + 'static {
     fn memory(&self) -> Memory;
     /// Gives cached memory back to the system.
     fn trim(&mut self);
+    /// Where the time of its steps goes, if it measures that.
+    fn family_times(&self) -> Option<Arc<FamilyTimes>> {
+        None
+    }
     /// How payloads get into its memory.
     fn transfer(&self) -> Arc<dyn Transfer<Self::Buffer>> {
         Arc::new(Uncounted)

@@ -7,11 +7,13 @@
 
 mod cancel;
 mod engine;
+mod family_times;
 pub mod presence;
 mod quota;
 mod transfer;
 
 pub use cancel::Cancel;
 pub use engine::{Buffer, Done, Engine, Memory, Run, Sink, Ticket, Value, ValueState};
+pub use family_times::{Family, FamilyTimes, MeasuredRun, set_exact as measure_every_run};
 pub use quota::Quota;
 pub use transfer::{HostMemory, Transfer, Uncounted};

@@ -38,7 +38,7 @@ pub use denormal::set_flush_denormal;
 pub use gpus::{tell_of_hint, tell_of_unused_gpus};
 pub use group::{gpu_workers, worker_count};
 pub use gt_client::*;
-pub use gt_engine_cpu::profile;
+pub use gt_engine::measure_every_run;
 pub use gt_worker::{Memory, WorkerStats};
 pub use server::{ConnectOptions, connect, disconnect, enter_opened, leave_entered, open_session};
 pub use serving::{Device, ServedData, serve};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gt_client::{Error, Result};
-use gt_engine::{Engine, Memory, Run, Ticket, Transfer};
+use gt_engine::{Engine, FamilyTimes, Memory, Run, Ticket, Transfer};
 use gt_engine_cpu::{CpuBuffer, CpuEngine, CpuProgram};
 use gt_ir::Failure;
 use gt_plan::{EngineLimits, Plan};
@@ -72,6 +72,10 @@ impl Engine for Adjustable {
     fn submit(&mut self, program: &Arc<CpuProgram>, run: Run<CpuBuffer>) -> Box<dyn Ticket> {
         self.engine.set_threads(self.threads.load(Ordering::Relaxed));
         self.engine.submit(program, run)
+    }
+
+    fn family_times(&self) -> Option<Arc<FamilyTimes>> {
+        self.engine.family_times()
     }
 
     fn synchronize(&mut self) {

@@ -44,8 +44,8 @@ fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
         }
         d.set_item("top_sequences", top)?;
         let families = PyDict::new(py);
-        for (family, nanos) in gt::profile::nanos() {
-            families.set_item(family.name(), nanos)?;
+        for (family, nanos) in &s.family_ns {
+            families.set_item(family, nanos)?;
         }
         d.set_item("family_ns", families)?;
         out.append(d)?;
@@ -53,10 +53,10 @@ fn worker_stats(py: Python<'_>) -> PyResult<Py<PyList>> {
     Ok(out.unbind())
 }
 
-/// Starts or stops counting the time of each family of ops, from zero.
+/// Says whether every run is measured for `family_ns`, or a part of them.
 #[pyfunction]
 fn profile_families(on: bool) {
-    gt::profile::set_enabled(on);
+    gt::measure_every_run(on);
 }
 
 /// Waits until everything recorded has run, for `timeout` seconds at most; raises the error of an op that failed, or of a write

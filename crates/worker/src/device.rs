@@ -16,6 +16,7 @@ use crate::adopt;
 use crate::flight::{InFlight, Launched};
 use crate::handover;
 use crate::inbox::{Message, Queued};
+use crate::launch::Sender;
 use crate::moved::Departing;
 use crate::places::Work;
 use crate::planner::{Prepared, panicked};
@@ -73,6 +74,9 @@ impl<E: Engine> Device<E> {
         let engine = make();
         *shared.engine.lock() = engine.name();
         *shared.memory.lock() = engine.memory();
+        if let Some(times) = engine.family_times() {
+            let _ = shared.family_times.set(times);
+        }
         let transfer = engine.transfer();
         let _ = shared.host.set(transfer.clone());
         queue.set_transfer(transfer);
@@ -120,7 +124,8 @@ impl<E: Engine> Device<E> {
                     drop(occurrence);
                     return self.free(session, &frees, Some(credits));
                 }
-                self.run_window(session, occurrence, lost, credits);
+                let sender = if is_arrival { Sender::Worker } else { Sender::Client };
+                self.run_window(session, occurrence, lost, credits, sender);
             }
             Message::Trim => {
                 self.drain();

@@ -30,6 +30,15 @@ use crate::table::{Entry, Table};
 /// one before it needs it.
 const MAX_IN_FLIGHT: usize = 2;
 
+/// Whom a window comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// The session's client: it counts.
+    Client,
+    /// Another worker of the session.
+    Worker,
+}
+
 impl<E: Engine> Device<E> {
     /// Runs a window, in parts if it must be.
     pub(crate) fn run_window(
@@ -38,39 +47,46 @@ impl<E: Engine> Device<E> {
         occurrence: Occurrence,
         mut lost: Vec<Lost>,
         credits: Credits,
+        sender: Sender,
     ) {
         let limit = session.config.batch_limit.map(|limit| limit.max(1));
         let is_short = limit.is_none_or(|limit| occurrence.len() <= limit);
         if is_short && lost.is_empty() && session.config.lost.is_none() {
-            return self.part(session, &occurrence, Some(credits));
+            return self.part(session, &occurrence, Some(credits), sender);
         }
         let mut window = occurrence.window();
         if session.config.lost.is_some() {
             self.take_out_lost(&session, &mut window, &mut lost);
         }
         if is_short && lost.is_empty() {
-            return self.spelled_out(session, window, Some(credits));
+            return self.spelled_out(session, window, Some(credits), sender);
         }
         let (before, last) = parts(window, limit, lost);
-        self.parts(&session, before);
-        self.spelled_out(session, last, Some(credits));
+        self.parts(&session, before, sender);
+        self.spelled_out(session, last, Some(credits), sender);
     }
 
     /// Runs the parts of a window before its last.
-    fn parts(&mut self, session: &Arc<Session<E::Buffer>>, parts: Vec<Part>) {
+    fn parts(&mut self, session: &Arc<Session<E::Buffer>>, parts: Vec<Part>, sender: Sender) {
         for part in parts {
             match part {
-                Part::Window(window) => self.spelled_out(session.clone(), window, None),
+                Part::Window(window) => self.spelled_out(session.clone(), window, None, sender),
                 Part::Lost(instr, failure) => self.lost(session, &instr, &failure),
             }
         }
     }
 
     /// Runs a part of a window.
-    fn spelled_out(&mut self, session: Arc<Session<E::Buffer>>, window: Window, credits: Option<Credits>) {
+    fn spelled_out(
+        &mut self,
+        session: Arc<Session<E::Buffer>>,
+        window: Window,
+        credits: Option<Credits>,
+        sender: Sender,
+    ) {
         // A part of a window is a window, so there is nothing to refuse.
         match Occurrence::of(window.clone()) {
-            Ok(occurrence) => self.part(session, &occurrence, credits),
+            Ok(occurrence) => self.part(session, &occurrence, credits, sender),
             Err(error) => {
                 refuse::poison(&session, &window.instrs, &error.into());
                 self.free(session, &window.frees, credits);
@@ -117,11 +133,17 @@ impl<E: Engine> Device<E> {
     }
 
     /// Runs a window that becomes one plan.
-    fn part(&mut self, session: Arc<Session<E::Buffer>>, occurrence: &Occurrence, credits: Option<Credits>) {
+    fn part(
+        &mut self,
+        session: Arc<Session<E::Buffer>>,
+        occurrence: &Occurrence,
+        credits: Option<Credits>,
+        sender: Sender,
+    ) {
         // What a closed session sent is dropped between the parts of a window too.
         let run = match session.cancel.is_cancelled() {
             true => Launched::nothing(),
-            false => self.start(&session, occurrence),
+            false => self.start(&session, occurrence, sender),
         };
         // A run has taken the window's frees out of the table; without one they are still there.
         if run.sink.is_none() {
@@ -139,14 +161,19 @@ impl<E: Engine> Device<E> {
         }
     }
 
-    fn start(&mut self, session: &Arc<Session<E::Buffer>>, occurrence: &Occurrence) -> Launched<E::Buffer> {
+    fn start(
+        &mut self,
+        session: &Arc<Session<E::Buffer>>,
+        occurrence: &Occurrence,
+        sender: Sender,
+    ) -> Launched<E::Buffer> {
         if occurrence.is_empty() {
             return Launched::nothing();
         }
         let started = Instant::now();
-        let launched = self.launch_guarded(session, occurrence, started);
+        let launched = self.launch_guarded(session, occurrence, sender, started);
         launched.unwrap_or_else(|error| match &error {
-            PlanError::UnknownInput { .. } => self.start_spared(session, occurrence, &error),
+            PlanError::UnknownInput { .. } => self.start_spared(session, occurrence, sender, &error),
             _ => self.refuse(session, &occurrence.instrs(), &error),
         })
     }
@@ -167,6 +194,7 @@ impl<E: Engine> Device<E> {
         &mut self,
         session: &Arc<Session<E::Buffer>>,
         occurrence: &Occurrence,
+        sender: Sender,
         error: &PlanError,
     ) -> Launched<E::Buffer> {
         let mut spared = occurrence.window();
@@ -175,8 +203,8 @@ impl<E: Engine> Device<E> {
         let (before, last) = parts(spared, None, lost);
         match Occurrence::of(last) {
             Ok(last) if is_spared => {
-                self.parts(session, before);
-                self.start(session, &last)
+                self.parts(session, before, sender);
+                self.start(session, &last, sender)
             }
             _ => self.refuse(session, &occurrence.instrs(), error),
         }
@@ -187,9 +215,10 @@ impl<E: Engine> Device<E> {
         &mut self,
         session: &Arc<Session<E::Buffer>>,
         occurrence: &Occurrence,
+        sender: Sender,
         started: Instant,
     ) -> Result<Launched<E::Buffer>, PlanError> {
-        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(session, occurrence, started)));
+        let launched = catch_unwind(AssertUnwindSafe(|| self.launch(session, occurrence, sender, started)));
         launched.unwrap_or_else(|panic| Err(PlanError::Panicked { message: panic_text(&panic) }))
     }
 
@@ -198,6 +227,7 @@ impl<E: Engine> Device<E> {
         &mut self,
         session: &Arc<Session<E::Buffer>>,
         occurrence: &Occurrence,
+        sender: Sender,
         started: Instant,
     ) -> Result<Launched<E::Buffer>, PlanError> {
         let Device { engine, shared, input_types, cache, .. } = self;
@@ -215,10 +245,10 @@ impl<E: Engine> Device<E> {
         let mut planner = Planner { engine, cache, session };
         let planned = match bindings.eager {
             true => planner.eager(recipe, input_types),
-            false => planner.cached(recipe, input_types, bindings.joined),
+            false => planner.cached(recipe, input_types, bindings.joined, sender),
         };
         match planned {
-            Ok(ready) => Ok(submit(engine, shared, session, ready, occurrence, started)),
+            Ok(ready) => Ok(submit(engine, shared, session, ready, occurrence, sender, started)),
             Err(Unplanned::Refused(error)) => Err(error),
             Err(Unplanned::Failed(plan, failure)) => {
                 // There is no program, but the values have types: poison them like any failed run's.
@@ -240,11 +270,12 @@ fn submit<E: Engine>(
     session: &Arc<Session<E::Buffer>>,
     (plan, prepared, compiled): Ready<E>,
     occurrence: &Occurrence,
+    sender: Sender,
     started: Instant,
 ) -> Launched<E::Buffer> {
     let counters = &session.counters;
     Counters::add(&counters.flops, prepared.flops);
-    if compiled {
+    if compiled && sender == Sender::Client {
         Counters::add(&counters.compiled_windows, 1);
         Counters::add(&counters.compiled_instructions, plan.instrs.len() as u64);
     }

@@ -12,6 +12,7 @@ use gt_plan::{Plan, PlanCache, PlanError, PlanOptions, text};
 use gt_stream::Recipe;
 
 use crate::CompilePolicy;
+use crate::launch::Sender;
 use crate::session::Session;
 
 /// What is made once per plan.
@@ -52,32 +53,45 @@ impl<E: Engine> Planner<'_, E> {
     }
 
     /// The plan of a window that may come again.
-    pub(crate) fn cached(&mut self, recipe: &Arc<Recipe>, input_types: &[TensorType], joined: bool) -> Planned<E> {
+    pub(crate) fn cached(
+        &mut self,
+        recipe: &Arc<Recipe>,
+        input_types: &[TensorType],
+        joined: bool,
+        sender: Sender,
+    ) -> Planned<E> {
         let (counters, config) = (&self.session.counters, &self.session.config);
-        let threshold = config.hotpath_threshold;
-        let seen = self.session.sequences.lock().count(recipe.digest(), recipe.len(), threshold);
-        if seen > threshold {
-            Counters::add(&counters.hot_instructions, recipe.len() as u64);
+        let counts = sender == Sender::Client;
+        let policy = if counts { config.compile } else { CompilePolicy::Never };
+        if counts {
+            self.count_sequence(recipe, joined);
         }
         if let Some(cached) = self.cache.get(config.plan_variant(), recipe, input_types) {
-            Counters::add(&counters.plan_hits, 1);
+            Counters::add(&counters.plan_hits, counts as u64);
             let (plan, program) = (cached.plan.clone(), cached.program.clone());
-            return match is_due(config.compile, cached.options, cached.hits) {
+            return match is_due(policy, cached.options, cached.hits) {
                 true => self.compile(recipe, input_types, plan, program),
                 false => Ok((plan, program, cached.options.compiled)),
             };
         }
         // Joined windows have repeated in parts: this is their compiling, not a window nobody expected.
-        if !joined {
-            Counters::add(&counters.plan_misses, 1);
-        }
-        let compiled = joined || config.compile == CompilePolicy::Always;
+        Counters::add(&counters.plan_misses, (counts && !joined) as u64);
+        let compiled = joined || policy == CompilePolicy::Always;
         let options = PlanOptions { fusion: config.fusion, compiled, limits: self.engine.limits() };
         let plan = gt_plan::build(recipe, input_types, options).map_err(Unplanned::Refused)?;
         let (plan, prepared) = self.prepare(plan)?;
         self.session.worker.debug.print(|| format!("plan {:032x}\n{}", plan.hash, text::print(&plan)));
-        self.cache.insert(self.session.config.plan_variant(), recipe, plan.clone(), prepared.clone(), options);
+        self.cache.insert(config.plan_variant(), recipe, plan.clone(), prepared.clone(), options);
         Ok((plan, prepared, options.compiled))
+    }
+
+    /// Counts a window of the client. Joined windows have repeated in parts, so they are hot.
+    fn count_sequence(&self, recipe: &Recipe, joined: bool) {
+        let threshold = if joined { 0 } else { self.session.config.hotpath_threshold };
+        let seen = self.session.sequences.lock().count(recipe.digest(), recipe.len(), threshold);
+        if seen > threshold {
+            Counters::add(&self.session.counters.hot_instructions, recipe.len() as u64);
+        }
     }
 
     /// Makes the plan of a hot window again, without what nobody can see.

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use gt_engine::{HostMemory, Memory};
+use gt_engine::{FamilyTimes, HostMemory, Memory};
 use gt_observe::{Component, Debug, InstructionLog};
 use parking_lot::{Condvar, Mutex};
 
@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Mutex<Memory>,
     /// The engine's account of ordinary memory, once there is an engine.
     pub(crate) host: OnceLock<Arc<dyn HostMemory>>,
+    /// Where the time of the engine's steps goes, if it measures that.
+    pub(crate) family_times: OnceLock<Arc<FamilyTimes>>,
     pub(crate) cached_plans: AtomicU64,
     pub(crate) copier: Copier,
     ended: Mutex<bool>,
@@ -41,6 +43,7 @@ impl Shared {
             log: config.log.clone(),
             memory: Mutex::new(Memory::default()),
             host: OnceLock::new(),
+            family_times: OnceLock::new(),
             cached_plans: AtomicU64::new(0),
             copier: Copier::new(&config.name),
             ended: Mutex::new(false),

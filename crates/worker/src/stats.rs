@@ -1,5 +1,6 @@
 //! What workers and sessions have done, counted.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gt_engine::{Buffer, Memory};
@@ -58,6 +59,9 @@ impl Totals {
             flops: counts.flops,
             busy_ns: counts.busy_ns,
             planning_ns: counts.planning_ns,
+            family_ns: worker.family_times.get().map_or_else(BTreeMap::new, |times| {
+                times.nanos().into_iter().map(|(family, nanos)| (family.name().to_string(), nanos)).collect()
+            }),
             failures: counts.failures,
             unique_sequences: sequences.unique(),
             hot_sequences: sequences.hot(),
@@ -137,6 +141,9 @@ pub struct WorkerStats {
     pub busy_ns: u64,
     /// Nanoseconds spent on hashing and planning.
     pub planning_ns: u64,
+    /// Nanoseconds of the worker's steps by family of ops, of all sessions. Estimated from a part of the runs.
+    #[serde(default)]
+    pub family_ns: BTreeMap<String, u64>,
     /// Failures that arose here.
     pub failures: u64,
     /// Different windows seen.
