@@ -20,13 +20,18 @@ struct Row {
     domains: Vec<(f64, f64)>,
     points: Vec<(f64, f64)>,
     slack: f64,
-    numpy: &'static str,
+    numpy: String,
     autocast: bool,
     special: Vec<&'static str>,
 }
 
 impl Row {
-    fn new(names: Names, accepts: Accepts, domains: &[Domain], surface: &Surface) -> Row {
+    fn new(names: Names, accepts: Accepts, domains: &[Domain], points: &[(f64, f64)], surface: &Surface) -> Row {
+        let operands = if names.operand.is_empty() { "x" } else { "x, y" };
+        let numpy = match (surface.numpy, names.names.first()) {
+            ("", Some((name, _))) if points.is_empty() => format!("np.{name}({operands})"),
+            (expression, _) => expression.to_owned(),
+        };
         Row {
             names: names.names.to_vec(),
             operand: names.operand,
@@ -37,9 +42,9 @@ impl Row {
             to_bool: false,
             differentiable: false,
             domains: domains.iter().map(|domain| domain.range()).collect(),
-            points: Vec::new(),
+            points: points.to_vec(),
             slack: surface.slack,
-            numpy: surface.numpy,
+            numpy,
             autocast: surface.autocast,
             special: surface.special.to_vec(),
         }
@@ -54,20 +59,19 @@ fn _rows() -> Vec<Row> {
         Row {
             to_bool: row.to_bool,
             differentiable: row.grad.is_some(),
-            points: row.points.to_vec(),
-            ..Row::new(kind.names(), row.accepts, &[row.domain], &row.surface)
+            ..Row::new(kind.names(), row.accepts, &[row.domain], row.points, &row.surface)
         }
     });
     let binary = BinaryKind::ALL.iter().map(|kind| {
         let row = kind.row();
         Row {
             differentiable: row.left.is_some() || row.right.is_some(),
-            ..Row::new(kind.names(), row.accepts, &[row.domains.0, row.domains.1], &row.surface)
+            ..Row::new(kind.names(), row.accepts, &[row.domains.0, row.domains.1], &[], &row.surface)
         }
     });
     let compare = CompareKind::ALL.iter().map(|kind| {
         let surface = Surface { numpy: kind.row().numpy, ..Surface::EXACT };
-        Row { to_bool: true, ..Row::new(kind.names(), Accepts::All, &[Domain::Any; 2], &surface) }
+        Row { to_bool: true, ..Row::new(kind.names(), Accepts::All, &[Domain::Any; 2], &[], &surface) }
     });
     unary.chain(binary).chain(compare).filter(|row| !row.names.is_empty()).collect()
 }

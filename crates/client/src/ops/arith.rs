@@ -79,7 +79,7 @@ impl Tensor {
         {
             let op = Binary { kind, scalar: Side::None };
             // A function that takes every float, on shapes that fit: the type of the result is plain.
-            if kind.takes_every_float() {
+            if kind.row().keeps_floats() {
                 if x.shape() == y.shape() {
                     return Tensor::apply_known(op.into(), [x, y], &[], &x.0.ty);
                 }
@@ -92,7 +92,7 @@ impl Tensor {
         if let (Arg::Tensor(x), Arg::Number(n)) = (&a, &b)
             && x.dtype().is_float()
             && n.category() > 0
-            && kind.takes_every_float()
+            && kind.row().keeps_floats()
         {
             let op = Binary { kind, scalar: Side::Right };
             return Tensor::apply_known(op.into(), [x], &[*n], &x.0.ty);

@@ -16,7 +16,7 @@ impl Tensor {
         if !self.dtype().is_float() {
             return self.unary_of_integers(kind);
         }
-        if kind.keeps_floats() {
+        if kind.row().keeps_floats() {
             return Tensor::apply_known(ops::Unary { kind }.into(), [self], &[], &self.0.ty);
         }
         Tensor::apply1(ops::Unary { kind }, &[self], &[])

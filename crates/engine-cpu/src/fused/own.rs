@@ -3,49 +3,42 @@
 use std::marker::PhantomData;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use gt_ir::rows::{BinaryKind, BinaryRow, UnaryKind, UnaryRow};
+use gt_ir::DType;
+use gt_ir::rows::{Accepts, BinaryKind, BinaryRow, UnaryKind, UnaryRow};
 
 use super::kernel::{Kernel, TileType};
 
+/// Whether a row that accepts these dtypes takes tiles of this type.
+fn takes(accepts: Accepts, ty: TileType) -> bool {
+    accepts.takes(match ty {
+        TileType::Bool => DType::Bool,
+        TileType::U8 | TileType::I8 | TileType::I32 | TileType::I64 => DType::I64,
+        TileType::F32 | TileType::F64 => DType::F32,
+    })
+}
+
+macro_rules! of_type {
+    ($ty:expr, $table:ident, $kind:expr) => {
+        match $ty {
+            TileType::Bool => Loops::<Bool>::$table[$kind as usize],
+            TileType::U8 => Loops::<u8>::$table[$kind as usize],
+            TileType::I8 => Loops::<i8>::$table[$kind as usize],
+            TileType::I32 => Loops::<i32>::$table[$kind as usize],
+            TileType::I64 => Loops::<i64>::$table[$kind as usize],
+            TileType::F32 => Loops::<f32>::$table[$kind as usize],
+            TileType::F64 => Loops::<f64>::$table[$kind as usize],
+        }
+    };
+}
+
 /// The loop of a row on tiles of this type; `None` where the row does not take it.
 pub fn unary(kind: UnaryKind, ty: TileType) -> Option<Kernel> {
-    let row = kind.row();
-    let takes = if is_float(ty) { row.accepts.takes(gt_ir::DType::F32) } else { row.i64.is_some() };
-    takes.then(|| by_type(ty, &Pick::Unary(kind)))
+    takes(kind.row().accepts, ty).then(|| of_type!(ty, UNARY, kind))
 }
 
 /// The loop of a row on two tiles of this type; `None` where the row does not take it.
 pub fn binary(kind: BinaryKind, ty: TileType) -> Option<Kernel> {
-    use gt_ir::DType::{F32, I64};
-    let takes = kind.row().accepts.takes(if is_float(ty) { F32 } else { I64 });
-    takes.then(|| by_type(ty, &Pick::Binary(kind)))
-}
-
-fn is_float(ty: TileType) -> bool {
-    matches!(ty, TileType::F32 | TileType::F64)
-}
-
-enum Pick {
-    Unary(UnaryKind),
-    Binary(BinaryKind),
-}
-
-fn by_type(ty: TileType, pick: &Pick) -> Kernel {
-    fn of<T: Element>(pick: &Pick) -> Kernel {
-        match *pick {
-            Pick::Unary(kind) => Loops::<T>::UNARY[kind as usize],
-            Pick::Binary(kind) => Loops::<T>::BINARY[kind as usize],
-        }
-    }
-    match ty {
-        TileType::Bool => of::<Bool>(pick),
-        TileType::U8 => of::<u8>(pick),
-        TileType::I8 => of::<i8>(pick),
-        TileType::I32 => of::<i32>(pick),
-        TileType::I64 => of::<i64>(pick),
-        TileType::F32 => of::<f32>(pick),
-        TileType::F64 => of::<f64>(pick),
-    }
+    takes(kind.row().accepts, ty).then(|| of_type!(ty, BINARY, kind))
 }
 
 /// An element of a tile, and the functions of rows on it. A test gives zero or one.

@@ -9,41 +9,43 @@ use crate::{Domain, Emit, OpError, Operand, Saves, Val};
 /// and before it what it may be: `tensor`, or `any` for a tensor or a number.
 #[macro_export]
 macro_rules! binary_rows {
-    ($each:ident) => { $each! {
-        Add "add" [];
-        Sub "sub" [];
-        Mul "mul" [mul mul_, multiply multiply_] (any other) "input · other",
-            "gt.mul(gt.tensor([1, 2]), 10)" => "tensor([10, 20])";
-        Div "div" [true_divide true_divide_] (any other) "input / other",
-            "gt.true_divide(gt.tensor([7]), 2)" => "tensor([3.5000])";
-        FloorDiv "floor_divide" [floor_divide floor_divide_] (any other) "The quotient rounded down",
-            "gt.floor_divide(gt.tensor([7]), 2)" => "tensor([3])";
-        Rem "remainder" [remainder remainder_] (any other) "The remainder, with the sign of `other`",
-            "gt.remainder(gt.tensor([-7]), 3)" => "tensor([2])";
-        Fmod "fmod" [fmod fmod_] (any other) "The remainder, with the sign of `input`",
-            "gt.fmod(gt.tensor([-7]), 3)" => "tensor([-1])";
-        Pow "pow" [pow pow_] (any exponent) "input to the power of `exponent`; a number may be first",
-            "gt.pow(2, gt.tensor([3]))" => "tensor([8])";
-        Max "maximum" [maximum maximum_] (tensor other) "The larger elements",
-            "gt.maximum(gt.tensor([1, 4]), gt.tensor([3, 2]))" => "tensor([3, 4])";
-        Min "minimum" [minimum minimum_] (tensor other) "The smaller elements",
-            "gt.minimum(gt.tensor([1, 4]), gt.tensor([3, 2]))" => "tensor([1, 2])";
-        Atan2 "atan2" [atan2 atan2_, arctan2 arctan2_] (tensor other) "The angle of the point (other, input)",
-            "gt.atan2(gt.tensor([1.0]), gt.tensor([1.0]))" => "tensor([0.7854])";
-        And "bitwise_and" [bitwise_and bitwise_and_] (any other) "input & other",
-            "gt.bitwise_and(gt.tensor([6]), 3)" => "tensor([2])";
-        Or "bitwise_or" [bitwise_or bitwise_or_] (any other) "input | other",
-            "gt.bitwise_or(gt.tensor([6]), 3)" => "tensor([7])";
-        Xor "bitwise_xor" [bitwise_xor bitwise_xor_] (any other) "input ^ other",
-            "gt.bitwise_xor(gt.tensor([6]), 3)" => "tensor([5])";
-        Shl "left_shift" [bitwise_left_shift bitwise_left_shift_] (any other) "input << other",
-            "gt.bitwise_left_shift(gt.tensor([1]), 3)" => "tensor([8])";
-        Shr "right_shift" [bitwise_right_shift bitwise_right_shift_] (any other) "input >> other",
-            "gt.bitwise_right_shift(gt.tensor([8]), 3)" => "tensor([1])";
-        NextAfter "nextafter" [nextafter nextafter_] (tensor other) "The next number of the dtype after `input` towards `other`",
-            "gt.nextafter(gt.tensor([1.0]), gt.tensor([2.0])) > 1" => "tensor([True])";
-        Polygamma "polygamma" [];
-    } };
+    ($each:ident) => {
+        $each! {
+            Add "add" [];
+            Sub "sub" [];
+            Mul "mul" [mul mul_, multiply multiply_] (any other) "input · other",
+                "gt.mul(gt.tensor([1, 2]), 10)" => "tensor([10, 20])";
+            Div "div" [true_divide true_divide_] (any other) "input / other",
+                "gt.true_divide(gt.tensor([7]), 2)" => "tensor([3.5000])";
+            FloorDiv "floor_divide" [floor_divide floor_divide_] (any other) "The quotient rounded down",
+                "gt.floor_divide(gt.tensor([7]), 2)" => "tensor([3])";
+            Rem "remainder" [remainder remainder_] (any other) "The remainder, with the sign of `other`",
+                "gt.remainder(gt.tensor([-7]), 3)" => "tensor([2])";
+            Fmod "fmod" [fmod fmod_] (any other) "The remainder, with the sign of `input`",
+                "gt.fmod(gt.tensor([-7]), 3)" => "tensor([-1])";
+            Pow "pow" [pow pow_] (any exponent) "input to the power of `exponent`; a number may be first",
+                "gt.pow(2, gt.tensor([3]))" => "tensor([8])";
+            Max "maximum" [maximum maximum_] (tensor other) "The larger elements",
+                "gt.maximum(gt.tensor([1, 4]), gt.tensor([3, 2]))" => "tensor([3, 4])";
+            Min "minimum" [minimum minimum_] (tensor other) "The smaller elements",
+                "gt.minimum(gt.tensor([1, 4]), gt.tensor([3, 2]))" => "tensor([1, 2])";
+            Atan2 "atan2" [atan2 atan2_, arctan2 arctan2_] (tensor other) "The angle of the point (other, input)",
+                "gt.atan2(gt.tensor([1.0]), gt.tensor([1.0]))" => "tensor([0.7854])";
+            And "bitwise_and" [bitwise_and bitwise_and_] (any other) "input & other",
+                "gt.bitwise_and(gt.tensor([6]), 3)" => "tensor([2])";
+            Or "bitwise_or" [bitwise_or bitwise_or_] (any other) "input | other",
+                "gt.bitwise_or(gt.tensor([6]), 3)" => "tensor([7])";
+            Xor "bitwise_xor" [bitwise_xor bitwise_xor_] (any other) "input ^ other",
+                "gt.bitwise_xor(gt.tensor([6]), 3)" => "tensor([5])";
+            Shl "left_shift" [bitwise_left_shift bitwise_left_shift_] (any other) "input << other",
+                "gt.bitwise_left_shift(gt.tensor([1]), 3)" => "tensor([8])";
+            Shr "right_shift" [bitwise_right_shift bitwise_right_shift_] (any other) "input >> other",
+                "gt.bitwise_right_shift(gt.tensor([8]), 3)" => "tensor([1])";
+            NextAfter "nextafter" [nextafter nextafter_] (tensor other) "The number next to `input` towards `other`",
+                "gt.nextafter(gt.tensor([1.0]), gt.tensor([2.0])) > 1" => "tensor([True])";
+            Polygamma "polygamma" [];
+        }
+    };
 }
 
 macro_rules! binary_kinds {
@@ -157,6 +159,11 @@ const fn number(
 }
 
 impl BinaryRow {
+    /// Whether floats of every dtype give floats of the same dtype.
+    #[inline]
+    pub const fn keeps_floats(&self) -> bool {
+        self.accepts.takes_every_float()
+    }
     const fn on(self, left: Domain, right: Domain) -> Self {
         BinaryRow { domains: (left, right), int_domains: (left, right), ..self }
     }
@@ -169,37 +176,9 @@ impl BinaryRow {
     surface_setters!();
 }
 
+table!(BinaryKind, BinaryRow);
+
 impl BinaryKind {
-    /// The row of this function.
-    #[inline]
-    pub fn row(self) -> &'static BinaryRow {
-        static ROWS: [BinaryRow; BinaryKind::ALL.len()] = {
-            let mut rows = [BinaryKind::ALL[0].make(); BinaryKind::ALL.len()];
-            let mut i = 0;
-            while i < rows.len() {
-                rows[i] = BinaryKind::ALL[i].make();
-                i += 1;
-            }
-            rows
-        };
-        &ROWS[self as usize]
-    }
-
-    /// Whether it takes floats of every dtype.
-    #[inline]
-    pub fn takes_every_float(self) -> bool {
-        static TAKES: [bool; BinaryKind::ALL.len()] = {
-            let mut takes = [false; BinaryKind::ALL.len()];
-            let mut i = 0;
-            while i < takes.len() {
-                takes[i] = BinaryKind::ALL[i].make().accepts.takes_every_float();
-                i += 1;
-            }
-            takes
-        };
-        TAKES[self as usize]
-    }
-
     const fn make(self) -> BinaryRow {
         use BinaryKind::*;
         use Domain::{AboveOne, Any, Distinct, Index, NonZero, Positive};
@@ -207,20 +186,38 @@ impl BinaryKind {
             Add => BinaryRow {
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|_, c| Ok(c.g)),
-                ..number(|x, y| x + y, |x, y| x.wrapping_add(y), ["return x + y;", "return (int64_t)((uint64_t)x + (uint64_t)y);"], Accepts::All)
-            }.numpy("x + y"),
+                ..number(
+                    |x, y| x + y,
+                    |x, y| x.wrapping_add(y),
+                    ["return x + y;", "return (int64_t)((uint64_t)x + (uint64_t)y);"],
+                    Accepts::All,
+                )
+            }
+            .numpy("x + y"),
             Sub => BinaryRow {
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| e.neg(c.g)),
-                ..number(|x, y| x - y, |x, y| x.wrapping_sub(y), ["return x - y;", "return (int64_t)((uint64_t)x - (uint64_t)y);"], Accepts::Numbers)
-            }.numpy("x - y"),
+                ..number(
+                    |x, y| x - y,
+                    |x, y| x.wrapping_sub(y),
+                    ["return x - y;", "return (int64_t)((uint64_t)x - (uint64_t)y);"],
+                    Accepts::Numbers,
+                )
+            }
+            .numpy("x - y"),
             Mul => BinaryRow {
                 saves_left: B,
                 saves_right: A,
                 left: Some(|e, c| e.mul(c.g, c.b()?)),
                 right: Some(|e, c| e.mul(c.g, c.a()?)),
-                ..number(|x, y| x * y, |x, y| x.wrapping_mul(y), ["return x * y;", "return (int64_t)((uint64_t)x * (uint64_t)y);"], Accepts::All)
-            }.numpy("x * y"),
+                ..number(
+                    |x, y| x * y,
+                    |x, y| x.wrapping_mul(y),
+                    ["return x * y;", "return (int64_t)((uint64_t)x * (uint64_t)y);"],
+                    Accepts::All,
+                )
+            }
+            .numpy("x * y"),
             Div => BinaryRow {
                 saves_left: B,
                 saves_right: AB,
@@ -232,24 +229,31 @@ impl BinaryKind {
                     e.neg(gq)
                 }),
                 ..float(|x, y| x / y, "return x / y;", 4)
-            }.on(NonZero, NonZero).numpy("x / y"),
-            FloorDiv => BinaryRow { flops: 4, ..flat(
-                python_floor_div,
-                |x, y| {
-                    if y == 0 {
-                        0
-                    } else {
-                        x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64
-                    }
-                },
-                CBodies::both(
-                    "if (y == 0) return x / y; T r = fmod(x, y), q = (x - r) / y; \
+            }
+            .on(NonZero, NonZero)
+            .numpy("x / y"),
+            FloorDiv => BinaryRow {
+                flops: 4,
+                ..flat(
+                    python_floor_div,
+                    |x, y| {
+                        if y == 0 {
+                            0
+                        } else {
+                            x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64
+                        }
+                    },
+                    CBodies::both(
+                        "if (y == 0) return x / y; T r = fmod(x, y), q = (x - r) / y; \
                      return rint(r != 0 && (r < 0) != (y < 0) ? q - 1 : q);",
-                    "if (y == 0) return 0; if (y == -1) return (int64_t)(0 - (uint64_t)x); \
+                        "if (y == 0) return 0; if (y == -1) return (int64_t)(0 - (uint64_t)x); \
                      return x / y - (x % y != 0 && (x < 0) != (y < 0));",
-                ),
-                Accepts::Numbers,
-            ) }.on(NonZero, NonZero).numpy("x // y").near(4.0),
+                    ),
+                    Accepts::Numbers,
+                )
+            }
+            .on(NonZero, NonZero)
+            .near(4.0),
             Rem => BinaryRow {
                 saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
@@ -259,16 +263,25 @@ impl BinaryKind {
                     e.neg(gq)
                 }),
                 flops: 6,
-                ..number(python_rem, |x, y| {
-                    if y == 0 {
-                        return 0;
-                    }
-                    let r = x.wrapping_rem(y);
-                    if r != 0 && (r < 0) != (y < 0) { r + y } else { r }
-                }, ["T r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
-                    "if (y == 0 || y == -1) return 0; int64_t r = x % y; \
-                     return r != 0 && (r < 0) != (y < 0) ? r + y : r;"], Accepts::Numbers)
-            }.on(NonZero, NonZero).numpy("np.mod(x, y)").near(4.0),
+                ..number(
+                    python_rem,
+                    |x, y| {
+                        if y == 0 {
+                            return 0;
+                        }
+                        let r = x.wrapping_rem(y);
+                        if r != 0 && (r < 0) != (y < 0) { r + y } else { r }
+                    },
+                    [
+                        "T r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
+                        "if (y == 0 || y == -1) return 0; int64_t r = x % y; \
+                     return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
+                    ],
+                    Accepts::Numbers,
+                )
+            }
+            .on(NonZero, NonZero)
+            .near(4.0),
             Fmod => BinaryRow {
                 saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
@@ -282,8 +295,14 @@ impl BinaryKind {
                     e.neg(gt)
                 }),
                 flops: 6,
-                ..number(|x, y| x % y, |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }, ["return fmod(x, y);", "return y == 0 || y == -1 ? 0 : x % y;"], Accepts::Numbers)
-            }.on(NonZero, NonZero).numpy("np.fmod(x, y)"),
+                ..number(
+                    |x, y| x % y,
+                    |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) },
+                    ["return fmod(x, y);", "return y == 0 || y == -1 ? 0 : x % y;"],
+                    Accepts::Numbers,
+                )
+            }
+            .on(NonZero, NonZero),
             Pow => BinaryRow {
                 domains: (Positive, Any),
                 int_domains: (Any, Index(4)),
@@ -340,26 +359,49 @@ impl BinaryKind {
                     e.mul(c.g, slope)
                 }),
                 flops: 30,
-                ..number(f64::powf, int_pow, ["return pow(x, y);",
-                    "if (x == 1) return 1; if (x == -1) return y & 1 ? -1 : 1; if (y < 0) return 0; \
+                ..number(
+                    f64::powf,
+                    int_pow,
+                    [
+                        "return pow(x, y);",
+                        "if (x == 1) return 1; if (x == -1) return y & 1 ? -1 : 1; if (y < 0) return 0; \
                      uint64_t base = (uint64_t)x, out = 1; \
-                     for (uint64_t left = (uint64_t)y; left > 0; left >>= 1) { if (left & 1) out *= base; base *= base; } \
-                     return (int64_t)out;"], Accepts::Numbers)
-            }.numpy("np.power(x, y)").near(8.0).autocast(),
+                     for (uint64_t left = (uint64_t)y; left > 0; left >>= 1) { \
+                     if (left & 1) out *= base; base *= base; } \
+                     return (int64_t)out;",
+                    ],
+                    Accepts::Numbers,
+                )
+            }
+            .numpy("np.power(x, y)")
+            .near(8.0)
+            .autocast(),
             Max => BinaryRow {
                 saves_left: AB,
                 saves_right: AB,
                 left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Lt)),
                 right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Lt)),
-                ..number(|x, y| if x.is_nan() || x > y { x } else { y }, |x, y| x.max(y), ["return x != x || x > y ? x : y;", "return x > y ? x : y;"], Accepts::All)
-            }.on(Distinct, Any).numpy("np.maximum(x, y)"),
+                ..number(
+                    |x, y| if x.is_nan() || x > y { x } else { y },
+                    |x, y| x.max(y),
+                    ["return x != x || x > y ? x : y;", "return x > y ? x : y;"],
+                    Accepts::All,
+                )
+            }
+            .on(Distinct, Any),
             Min => BinaryRow {
                 saves_left: AB,
                 saves_right: AB,
                 left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Gt)),
                 right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Gt)),
-                ..number(|x, y| if x.is_nan() || x < y { x } else { y }, |x, y| x.min(y), ["return x != x || x < y ? x : y;", "return x < y ? x : y;"], Accepts::All)
-            }.on(Distinct, Any).numpy("np.minimum(x, y)"),
+                ..number(
+                    |x, y| if x.is_nan() || x < y { x } else { y },
+                    |x, y| x.min(y),
+                    ["return x != x || x < y ? x : y;", "return x < y ? x : y;"],
+                    Accepts::All,
+                )
+            }
+            .on(Distinct, Any),
             Atan2 => BinaryRow {
                 saves_left: AB,
                 saves_right: AB,
@@ -375,10 +417,13 @@ impl BinaryKind {
                     e.neg(gq)
                 }),
                 ..float(f64::atan2, "return atan2(x, y);", 24)
-            }.on(NonZero, NonZero).numpy("np.arctan2(x, y)").near(4.0),
-            And => bits(|x, y| x & y, "return x & y;").numpy("x & y"),
-            Or => bits(|x, y| x | y, "return x | y;").numpy("x | y"),
-            Xor => bits(|x, y| x ^ y, "return x ^ y;").numpy("x ^ y"),
+            }
+            .on(NonZero, NonZero)
+            .numpy("np.arctan2(x, y)")
+            .near(4.0),
+            And => bits(|x, y| x & y, "return x & y;"),
+            Or => bits(|x, y| x | y, "return x | y;"),
+            Xor => bits(|x, y| x ^ y, "return x ^ y;"),
             Shl => BinaryRow {
                 accepts: Accepts::Ints,
                 int_domains: (Any, Index(4)),
@@ -387,7 +432,8 @@ impl BinaryKind {
                     |x, y| if (0..64).contains(&y) { x << y } else { 0 },
                     "return y >= 0 && y < 64 ? (int64_t)((uint64_t)x << y) : 0;",
                 )
-            },
+            }
+            .numpy("x << y"),
             Shr => BinaryRow {
                 accepts: Accepts::Ints,
                 int_domains: (Any, Index(4)),
@@ -396,7 +442,8 @@ impl BinaryKind {
                     |x, y| x >> if (0..64).contains(&y) { y } else { 63 },
                     "return x >> (y >= 0 && y < 64 ? y : 63);",
                 )
-            },
+            }
+            .numpy("x >> y"),
             NextAfter => BinaryRow {
                 f32: Some(libm::nextafterf),
                 accepts: Accepts::Wide,
@@ -407,8 +454,7 @@ impl BinaryKind {
                     e.fill(ty, 0.0)
                 }),
                 ..float(libm::nextafter, "return nextafter(x, y);", 4)
-            }
-            .numpy("np.nextafter(x, y)"),
+            },
             Polygamma => BinaryRow {
                 saves_right: AB,
                 // The order has no slope: it is a whole number.

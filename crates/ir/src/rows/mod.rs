@@ -36,6 +36,28 @@ macro_rules! kinds {
     };
 }
 
+/// Gives an enum that has `make` the table of its rows.
+macro_rules! table {
+    ($enum:ident, $row:ident) => {
+        impl $enum {
+            /// The row of this function.
+            #[inline]
+            pub fn row(self) -> &'static $row {
+                static ROWS: [$row; $enum::ALL.len()] = {
+                    let mut rows = [$enum::ALL[0].make(); $enum::ALL.len()];
+                    let mut i = 0;
+                    while i < rows.len() {
+                        rows[i] = $enum::ALL[i].make();
+                        i += 1;
+                    }
+                    rows
+                };
+                &ROWS[self as usize]
+            }
+        }
+    };
+}
+
 mod binary;
 mod compare;
 mod special;
@@ -71,7 +93,8 @@ pub struct Surface {
     pub absolute: f64,
     /// How many times the rounding of one operation a result may be from NumPy's.
     pub slack: f64,
-    /// A Python expression of `x`, and of `y` if there are two operands, in terms of NumPy; empty where there is none.
+    /// A Python expression of `x`, and of `y` if there are two operands, in terms of NumPy. If empty, the function of the same
+    /// name in NumPy, unless the row has exact values.
     pub numpy: &'static str,
     /// Whether autocast computes it in float32.
     pub autocast: bool,

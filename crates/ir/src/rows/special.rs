@@ -60,7 +60,8 @@ pub(super) fn polygamma(n: f64, x: f64) -> f64 {
         if x == x.floor() {
             return odd * f64::INFINITY;
         }
-        // ψₙ(x) = (-1)ⁿ ψₙ(1 - x) - dⁿ/dxⁿ π cot(πx). Each derivative of a polynomial p of c = cot(πx) is -π (1 + c²) p'.
+        // ψₙ(x) = (-1)ⁿ ψₙ(1 - x) - dⁿ/dxⁿ π cot(πx). The derivative of a polynomial p of cot(πx) = c is
+        // -π (1 + c²) p'(c).
         let c = 1.0 / (PI * (x - x.round())).tan();
         let mut p = [0.0; MOST_DERIVATIVES as usize + 2];
         (p[1], reflected) = (1.0, -PI);
@@ -125,12 +126,16 @@ pub(super) const POLYGAMMA: &str = "\
     double sum = 0, factorial = 1; \
     while (v < n + 16) { sum += pow(v, -n - 1); v += 1; } \
     double tail = 1 / n + 0.5 / v, power = (n + 1) / (v * v); \
-    static const double b[9] = { 8.333333333333333e-2, -1.388888888888889e-3, 3.306878306878307e-5, -8.267195767195768e-7, \
-      2.08767569878681e-8, -5.284190138687493e-10, 1.3382536530684679e-11, -3.389680296322583e-13, 8.586062056277845e-15 }; \
+    static const double b[9] = { 8.333333333333333e-2, -1.388888888888889e-3, 3.306878306878307e-5, \
+      -8.267195767195768e-7, 2.08767569878681e-8, -5.284190138687493e-10, 1.3382536530684679e-11, \
+      -3.389680296322583e-13, 8.586062056277845e-15 }; \
     for (int k = 0; k < 9; k++) { tail += b[k] * power; power *= (n + 2 * k + 2) * (n + 2 * k + 3) / (v * v); } \
     sum += pow(v, -n) * tail; \
     for (int k = 1; k <= order; k++) factorial *= k; \
     return sign * factorial * sum + reflected;";
+
+/// A term this small beside the sum changes no digit of it, nor do those after it.
+const SMALL: f64 = 1e-17;
 
 /// The modified Bessel function of the first kind, of order 0 or 1, for `x >= 0`.
 fn bessel_i(order: f64, x: f64) -> f64 {
@@ -143,6 +148,9 @@ fn bessel_i(order: f64, x: f64) -> f64 {
             let k = f64::from(k);
             term *= ((2.0 * k - 1.0) * (2.0 * k - 1.0) - 4.0 * order) / (8.0 * k * x);
             sum += term;
+            if term.abs() < SMALL {
+                break;
+            }
         }
         // The exponential in two halves: all of it may be infinite where the result is not.
         let half = (0.5 * x).exp();
@@ -152,6 +160,9 @@ fn bessel_i(order: f64, x: f64) -> f64 {
     for k in 1..80 {
         term *= square / (f64::from(k) * (f64::from(k) + order));
         sum += term;
+        if term < SMALL * sum {
+            break;
+        }
     }
     if order == 1.0 { 0.5 * x * sum } else { sum }
 }
@@ -174,10 +185,12 @@ macro_rules! bessel_in_c {
             "; if (a == INFINITY) return x * x * (order ? x : 1); \
             if (a > 30) { \
               for (int k = 1; k < 30; k++) { \
-                term *= ((2 * k - 1.0) * (2 * k - 1.0) - 4 * order) / (8.0 * k * a); sum += term; } \
+                term *= ((2 * k - 1.0) * (2 * k - 1.0) - 4 * order) / (8.0 * k * a); sum += term; \
+                if (fabs(term) < 1e-17) break; } \
               double half = exp(0.5 * a); sum = half * (half * sum / sqrt(2 * 3.14159265358979323846 * a)); \
               return order && x < 0 ? -sum : sum; } \
-            for (int k = 1; k < 80; k++) { term *= 0.25 * a * a / ((double)k * (k + order)); sum += term; } \
+            for (int k = 1; k < 80; k++) { \
+              term *= 0.25 * a * a / ((double)k * (k + order)); sum += term; if (term < 1e-17 * sum) break; } \
             return ",
             $result,
             ";"

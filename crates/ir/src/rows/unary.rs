@@ -173,6 +173,11 @@ const fn test(f64: fn(f64) -> f64, i64: fn(i64) -> i64, c: [&'static str; 2]) ->
 }
 
 impl UnaryRow {
+    /// Whether floats of every dtype give floats of the same dtype.
+    #[inline]
+    pub const fn keeps_floats(&self) -> bool {
+        self.accepts.takes_every_float() && !self.to_bool
+    }
     const fn on(self, domain: Domain) -> Self {
         UnaryRow { domain, ..self }
     }
@@ -195,38 +200,9 @@ impl UnaryRow {
     surface_setters!();
 }
 
+table!(UnaryKind, UnaryRow);
+
 impl UnaryKind {
-    /// The row of this function.
-    #[inline]
-    pub fn row(self) -> &'static UnaryRow {
-        static ROWS: [UnaryRow; UnaryKind::ALL.len()] = {
-            let mut rows = [UnaryKind::ALL[0].make(); UnaryKind::ALL.len()];
-            let mut i = 0;
-            while i < rows.len() {
-                rows[i] = UnaryKind::ALL[i].make();
-                i += 1;
-            }
-            rows
-        };
-        &ROWS[self as usize]
-    }
-
-    /// Whether floats of every dtype give floats of the same dtype.
-    #[inline]
-    pub fn keeps_floats(self) -> bool {
-        static KEEPS: [bool; UnaryKind::ALL.len()] = {
-            let mut keeps = [false; UnaryKind::ALL.len()];
-            let mut i = 0;
-            while i < keeps.len() {
-                let row = UnaryKind::ALL[i].make();
-                keeps[i] = row.accepts.takes_every_float() && !row.to_bool;
-                i += 1;
-            }
-            keeps
-        };
-        KEEPS[self as usize]
-    }
-
     const fn make(self) -> UnaryRow {
         use Domain::{AboveOne, NonZero, Positive, Unit};
         use Keeps::*;
@@ -250,8 +226,7 @@ impl UnaryKind {
                     e.mul(g, s)
                 },
             )
-            .on(NonZero)
-            .numpy("np.abs(x)"),
+            .on(NonZero),
             Sign => number(
                 |x| {
                     if x > 0.0 {
@@ -278,8 +253,7 @@ impl UnaryKind {
                     let gx = e.mul(g, x)?;
                     e.mul(gx, 2.0)
                 },
-            )
-            .numpy("np.square(x)"),
+            ),
             Reciprocal => float(
                 |x| 1.0 / x,
                 "return 1 / x;",
@@ -299,7 +273,6 @@ impl UnaryKind {
                 e.div(half, y)
             })
             .on(Positive)
-            .numpy("np.sqrt(x)")
             .exact(),
             Rsqrt => float(
                 |x| 1.0 / x.sqrt(),
@@ -316,32 +289,25 @@ impl UnaryKind {
             .on(Positive)
             .numpy("1 / np.sqrt(x)")
             .autocast(),
-            Exp => float(f64::exp, "return exp(x);", Output, 12, |e, g, y| e.mul(g, y)).numpy("np.exp(x)").autocast(),
+            Exp => float(f64::exp, "return exp(x);", Output, 12, |e, g, y| e.mul(g, y)).autocast(),
             Exp2 => float(f64::exp2, "return exp2(x);", Output, 12, |e, g, y| {
                 let gy = e.mul(g, y)?;
                 e.mul(gy, std::f64::consts::LN_2)
             })
-            .numpy("np.exp2(x)")
             .slack(4.0)
             .special(&["exp2"]),
             Expm1 => float(f64::exp_m1, "return expm1(x);", Output, 14, |e, g, y| {
                 let y1 = e.add(y, 1.0)?;
                 e.mul(g, y1)
             })
-            .numpy("np.expm1(x)")
             .autocast()
             .special(&["expm1"]),
-            Log => float(f64::ln, "return log(x);", Input, 12, |e, g, x| e.div(g, x))
-                .on(Positive)
-                .numpy("np.log(x)")
-                .autocast()
-                .cancels(),
+            Log => float(f64::ln, "return log(x);", Input, 12, |e, g, x| e.div(g, x)).on(Positive).autocast().cancels(),
             Log2 => float(f64::log2, "return log2(x);", Input, 12, |e, g, x| {
                 let d = e.mul(x, std::f64::consts::LN_2)?;
                 e.div(g, d)
             })
             .on(Positive)
-            .numpy("np.log2(x)")
             .autocast()
             .cancels(),
             Log10 => float(f64::log10, "return log10(x);", Input, 12, |e, g, x| {
@@ -349,7 +315,6 @@ impl UnaryKind {
                 e.div(g, d)
             })
             .on(Positive)
-            .numpy("np.log10(x)")
             .autocast()
             .cancels(),
             Log1p => float(f64::ln_1p, "return log1p(x);", Input, 14, |e, g, x| {
@@ -357,7 +322,6 @@ impl UnaryKind {
                 e.div(g, d)
             })
             .on(Positive)
-            .numpy("np.log1p(x)")
             .autocast()
             .slack(8.0)
             .special(&["log1p"]),
@@ -365,14 +329,12 @@ impl UnaryKind {
                 let c = e.unary(Cos, x)?;
                 e.mul(g, c)
             })
-            .numpy("np.sin(x)")
             .cancels(),
             Cos => float(f64::cos, "return cos(x);", Input, 16, |e, g, x| {
                 let s = e.unary(Sin, x)?;
                 let gs = e.mul(g, s)?;
                 e.neg(gs)
             })
-            .numpy("np.cos(x)")
             .cancels(),
             Tan => float(f64::tan, "return tan(x);", Output, 20, |e, g, y| {
                 let yy = e.mul(y, y)?;
@@ -380,7 +342,6 @@ impl UnaryKind {
                 e.mul(g, d)
             })
             .on(Unit)
-            .numpy("np.tan(x)")
             .autocast()
             .cancels()
             .slack(8.0),
@@ -411,14 +372,12 @@ impl UnaryKind {
                 let c = e.unary(Cosh, x)?;
                 e.mul(g, c)
             })
-            .numpy("np.sinh(x)")
             .autocast()
             .slack(4.0),
             Cosh => float(f64::cosh, "return cosh(x);", Input, 20, |e, g, x| {
                 let s = e.unary(Sinh, x)?;
                 e.mul(g, s)
             })
-            .numpy("np.cosh(x)")
             .autocast(),
             Asinh => float(f64::asinh, "return asinh(x);", Input, 20, |e, g, x| {
                 let xx = e.mul(x, x)?;
@@ -446,8 +405,7 @@ impl UnaryKind {
             Tanh => float(f64::tanh, "return tanh(x);", Output, 20, |e, g, y| {
                 let d = one_minus_square(e, y)?;
                 e.mul(g, d)
-            })
-            .numpy("np.tanh(x)"),
+            }),
             Sigmoid => float(
                 |x| 1.0 / (1.0 + (-x).exp()),
                 "return 1 / (1 + exp(-x));",
@@ -518,22 +476,21 @@ impl UnaryKind {
                 },
             )
             .cancels(),
-            Floor => number(f64::floor, |x| x, ["return floor(x);", "return x;"], Nothing, |e, g, _| zeros(e, g))
-                .on(NonZero)
-                .numpy("np.floor(x)"),
-            Ceil => number(f64::ceil, |x| x, ["return ceil(x);", "return x;"], Nothing, |e, g, _| zeros(e, g))
-                .on(NonZero)
-                .numpy("np.ceil(x)"),
+            Floor => {
+                number(f64::floor, |x| x, ["return floor(x);", "return x;"], Nothing, |e, g, _| zeros(e, g)).on(NonZero)
+            }
+            Ceil => {
+                number(f64::ceil, |x| x, ["return ceil(x);", "return x;"], Nothing, |e, g, _| zeros(e, g)).on(NonZero)
+            }
             Round => {
                 number(f64::round_ties_even, |x| x, ["return rint(x);", "return x;"], Nothing, |e, g, _| zeros(e, g))
                     .on(NonZero)
                     .numpy("np.round(x)")
             }
-            Trunc => number(f64::trunc, |x| x, ["return trunc(x);", "return x;"], Nothing, |e, g, _| zeros(e, g))
-                .on(NonZero)
-                .numpy("np.trunc(x)"),
-            LogicalNot => test(|x| (x == 0.0) as u8 as f64, |x| (x == 0) as i64, ["return x == 0;", "return x == 0;"])
-                .numpy("np.logical_not(x)"),
+            Trunc => {
+                number(f64::trunc, |x| x, ["return trunc(x);", "return x;"], Nothing, |e, g, _| zeros(e, g)).on(NonZero)
+            }
+            LogicalNot => test(|x| (x == 0.0) as u8 as f64, |x| (x == 0) as i64, ["return x == 0;", "return x == 0;"]),
             BitwiseNot => UnaryRow {
                 i64: Some(|x| !x),
                 c: CBodies::int("return ~x;"),
@@ -541,11 +498,9 @@ impl UnaryKind {
                 grad: None,
                 ..number(|x| x, |x| x, ["", ""], Nothing, |e, g, _| zeros(e, g))
             },
-            IsNan => test(|x| x.is_nan() as u8 as f64, |_| 0, ["return x != x;", "return 0;"]).numpy("np.isnan(x)"),
-            IsInf => test(|x| x.is_infinite() as u8 as f64, |_| 0, ["return isinf(x) != 0;", "return 0;"])
-                .numpy("np.isinf(x)"),
-            IsFinite => test(|x| x.is_finite() as u8 as f64, |_| 1, ["return isfinite(x) != 0;", "return 1;"])
-                .numpy("np.isfinite(x)"),
+            IsNan => test(|x| x.is_nan() as u8 as f64, |_| 0, ["return x != x;", "return 0;"]),
+            IsInf => test(|x| x.is_infinite() as u8 as f64, |_| 0, ["return isinf(x) != 0;", "return 0;"]),
+            IsFinite => test(|x| x.is_finite() as u8 as f64, |_| 1, ["return isfinite(x) != 0;", "return 1;"]),
             LGamma => float(libm::lgamma, "return lgamma(x);", Input, 40, |e, g, x| {
                 let slope = e.unary(Digamma, x)?;
                 e.mul(g, slope)
@@ -614,107 +569,49 @@ fn erf_slope(e: &mut dyn Emit, g: Val, x: Val, sign: f64) -> Result<Val, OpError
 }
 
 // Exact values, rounded, of functions that NumPy does not have.
+#[rustfmt::skip]
 const LGAMMA_POINTS: [(f64, f64); 22] = [
-    (0.001, 6.907178885383853),
-    (0.5, 0.5723649429247001),
-    (0.9, 0.06637623973474295),
-    (1.5, -0.12078223763524522),
-    (2.0, 0.0),
-    (2.5, 0.2846828704729192),
-    (4.0, 1.791759469228055),
-    (7.25, 7.0521854507385395),
-    (30.5, 72.9534711841694),
-    (170.0, 701.437263808737),
-    (10000000000.0, 220258509288.81058),
-    (-0.5, 1.2655121234846454),
-    (-1.5, 0.860047015376481),
-    (-3.25, -0.6231534513209986),
-    (-10.125, -13.29384514038954),
-    (0.0, f64::INFINITY),
-    (-0.0, f64::INFINITY),
-    (-1.0, f64::INFINITY),
-    (1.0, 0.0),
-    (f64::INFINITY, f64::INFINITY),
-    (f64::NEG_INFINITY, f64::INFINITY),
-    (f64::NAN, f64::NAN),
+    (0.001, 6.907178885383853), (0.5, 0.5723649429247001), (0.9, 0.06637623973474295), (1.5, -0.12078223763524522),
+    (2.0, 0.0), (2.5, 0.2846828704729192), (4.0, 1.791759469228055), (7.25, 7.0521854507385395),
+    (30.5, 72.9534711841694), (170.0, 701.437263808737), (10000000000.0, 220258509288.81058),
+    (-0.5, 1.2655121234846454), (-1.5, 0.860047015376481), (-3.25, -0.6231534513209986),
+    (-10.125, -13.29384514038954), (0.0, f64::INFINITY), (-0.0, f64::INFINITY), (-1.0, f64::INFINITY), (1.0, 0.0),
+    (f64::INFINITY, f64::INFINITY), (f64::NEG_INFINITY, f64::INFINITY), (f64::NAN, f64::NAN),
 ];
 
+#[rustfmt::skip]
 const DIGAMMA_POINTS: [(f64, f64); 22] = [
-    (1e-05, -100000.57719921567),
-    (0.1, -10.423754940411076),
-    (0.5, -1.9635100260214235),
-    (1.0, -0.5772156649015329),
-    (1.5, 0.03648997397857652),
-    (2.0, 0.42278433509846713),
-    (3.75, 1.1825373886117962),
-    (9.5, 2.1977378764029494),
-    (10.0, 2.251752589066721),
-    (100.0, 4.600161852738087),
-    (100000000.0, 18.420680738952367),
-    (-0.25, 2.9141391202135276),
-    (-1.5, 0.7031566406452432),
-    (-2.75, -1.959055264977997),
-    (-20.125, 10.611077432912593),
-    (0.0, f64::NEG_INFINITY),
-    (-0.0, f64::INFINITY),
-    (-1.0, f64::NAN),
-    (-3.0, f64::NAN),
-    (f64::INFINITY, f64::INFINITY),
-    (f64::NEG_INFINITY, f64::NAN),
-    (f64::NAN, f64::NAN),
+    (1e-05, -100000.57719921567), (0.1, -10.423754940411076), (0.5, -1.9635100260214235), (1.0, -0.5772156649015329),
+    (1.5, 0.03648997397857652), (2.0, 0.42278433509846713), (3.75, 1.1825373886117962), (9.5, 2.1977378764029494),
+    (10.0, 2.251752589066721), (100.0, 4.600161852738087), (100000000.0, 18.420680738952367),
+    (-0.25, 2.9141391202135276), (-1.5, 0.7031566406452432), (-2.75, -1.959055264977997),
+    (-20.125, 10.611077432912593), (0.0, f64::NEG_INFINITY), (-0.0, f64::INFINITY), (-1.0, f64::NAN),
+    (-3.0, f64::NAN), (f64::INFINITY, f64::INFINITY), (f64::NEG_INFINITY, f64::NAN), (f64::NAN, f64::NAN),
 ];
 
+#[rustfmt::skip]
 const I0_POINTS: [(f64, f64); 15] = [
-    (0.0, 1.0),
-    (0.25, 1.015686141223608),
-    (-0.5, 1.0634833707413236),
-    (1.0, 1.2660658777520084),
-    (2.0, 2.2795853023360673),
-    (-4.0, 11.30192195213633),
-    (8.0, 427.5641157218048),
-    (15.5, 550722.1203144138),
-    (29.5, 478144163888.0398),
-    (31.0, 2089962966491.9038),
-    (50.0, 2.9325537838493362e+20),
-    (80.0, 2.4751784043341704e+33),
-    (f64::INFINITY, f64::INFINITY),
-    (f64::NEG_INFINITY, f64::INFINITY),
+    (0.0, 1.0), (0.25, 1.015686141223608), (-0.5, 1.0634833707413236), (1.0, 1.2660658777520084),
+    (2.0, 2.2795853023360673), (-4.0, 11.30192195213633), (8.0, 427.5641157218048), (15.5, 550722.1203144138),
+    (29.5, 478144163888.0398), (31.0, 2089962966491.9038), (50.0, 2.9325537838493362e+20),
+    (80.0, 2.4751784043341704e+33), (f64::INFINITY, f64::INFINITY), (f64::NEG_INFINITY, f64::INFINITY),
     (f64::NAN, f64::NAN),
 ];
 
+#[rustfmt::skip]
 const I1_POINTS: [(f64, f64); 15] = [
-    (0.0, 0.0),
-    (0.25, 0.12597910894546793),
-    (-0.5, -0.2578943053908963),
-    (1.0, 0.565159103992485),
-    (2.0, 1.590636854637329),
-    (-4.0, -9.75946515370445),
-    (8.0, 399.8731367825601),
-    (15.5, 532649.7023984405),
-    (29.5, 469968885416.2773),
-    (31.0, 2055972795294.5647),
-    (50.0, 2.903078590103557e+20),
-    (80.0, 2.459659579567541e+33),
-    (f64::INFINITY, f64::INFINITY),
-    (f64::NEG_INFINITY, f64::NEG_INFINITY),
+    (0.0, 0.0), (0.25, 0.12597910894546793), (-0.5, -0.2578943053908963), (1.0, 0.565159103992485),
+    (2.0, 1.590636854637329), (-4.0, -9.75946515370445), (8.0, 399.8731367825601), (15.5, 532649.7023984405),
+    (29.5, 469968885416.2773), (31.0, 2055972795294.5647), (50.0, 2.903078590103557e+20),
+    (80.0, 2.459659579567541e+33), (f64::INFINITY, f64::INFINITY), (f64::NEG_INFINITY, f64::NEG_INFINITY),
     (f64::NAN, f64::NAN),
 ];
 
+#[rustfmt::skip]
 const ERFINV_POINTS: [(f64, f64); 16] = [
-    (0.0, 0.0),
-    (1e-10, 8.862269254527581e-11),
-    (0.1, 0.08885599049425769),
-    (-0.25, -0.2253120550121781),
-    (0.5, 0.4769362762044699),
-    (0.75, 0.8134198475976185),
-    (-0.9, -1.1630871536766743),
-    (0.99, 1.8213863677184494),
-    (0.9990234375, 2.331467773621948),
-    (0.9999999403953552, 3.832506856900711),
-    (-0.999755859375, -2.5939005131344874),
-    (1.0, f64::INFINITY),
-    (-1.0, f64::NEG_INFINITY),
-    (1.5, f64::NAN),
-    (-2.0, f64::NAN),
-    (f64::NAN, f64::NAN),
+    (0.0, 0.0), (1e-10, 8.862269254527581e-11), (0.1, 0.08885599049425769), (-0.25, -0.2253120550121781),
+    (0.5, 0.4769362762044699), (0.75, 0.8134198475976185), (-0.9, -1.1630871536766743), (0.99, 1.8213863677184494),
+    (0.9990234375, 2.331467773621948), (0.9999999403953552, 3.832506856900711),
+    (-0.999755859375, -2.5939005131344874), (1.0, f64::INFINITY), (-1.0, f64::NEG_INFINITY), (1.5, f64::NAN),
+    (-2.0, f64::NAN), (f64::NAN, f64::NAN),
 ];
