@@ -6,7 +6,7 @@ macro_rules! compare_rows {
     ($each:ident) => {
         $each! {
             Eq "eq" [eq eq_] (any other) "Whether elements are equal",
-                "gt.eq(gt.tensor([1, 2]), 2)" => "tensor([False,  True])";
+                "gt.eq(gt.tensor([2, 1]), 2)" => "tensor([ True, False])";
             Ne "ne" [ne ne_, not_equal not_equal_] (any other) "Whether elements differ",
                 "gt.ne(gt.tensor([1, 2]), 2)" => "tensor([ True, False])";
             Lt "lt" [lt lt_, less less_] (any other) "Whether input < other",
@@ -14,9 +14,9 @@ macro_rules! compare_rows {
             Le "le" [le le_, less_equal less_equal_] (any other) "Whether input <= other",
                 "gt.le(gt.tensor([1, 2]), 1)" => "tensor([ True, False])";
             Gt "gt" [gt gt_, greater greater_] (any other) "Whether input > other",
-                "gt.gt(gt.tensor([1, 2]), 1)" => "tensor([False,  True])";
+                "gt.gt(gt.tensor([2, 1]), 1)" => "tensor([ True, False])";
             Ge "ge" [ge ge_, greater_equal greater_equal_] (any other) "Whether input >= other",
-                "gt.ge(gt.tensor([1, 2]), 2)" => "tensor([False,  True])";
+                "gt.ge(gt.tensor([2, 1]), 2)" => "tensor([ True, False])";
         }
     };
 }

@@ -65,9 +65,9 @@ macro_rules! unary_rows {
         BitwiseNot "bitwise_not" [bitwise_not bitwise_not_] "All bits flipped",
             "gt.bitwise_not(gt.tensor([0, 1]))" => "tensor([-1, -2])";
         IsNan "isnan" [isnan] "Whether an element is NaN",
-            "gt.isnan(gt.tensor([1.0, gt.nan]))" => "tensor([False,  True])";
+            "gt.isnan(gt.tensor([gt.nan, 1.0]))" => "tensor([ True, False])";
         IsInf "isinf" [isinf] "Whether an element is infinite",
-            "gt.isinf(gt.tensor([1.0, gt.inf]))" => "tensor([False,  True])";
+            "gt.isinf(gt.tensor([gt.inf, 1.0]))" => "tensor([ True, False])";
         IsFinite "isfinite" [isfinite] "Whether an element is finite",
             "gt.isfinite(gt.tensor([1.0, gt.inf]))" => "tensor([ True, False])";
         LGamma "lgamma" [lgamma lgamma_] "The logarithm of the magnitude of the gamma function",
