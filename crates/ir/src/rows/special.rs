@@ -239,7 +239,7 @@ pub(super) fn erfinv(x: f64) -> f64 {
         // There is no more to single precision; from here on, erfc(y) is about exp(-y²) / (y sqrt(π)).
         _ => (-rest.ln() - 0.5 * (-PI * rest.ln()).ln()).sqrt(),
     };
-    for _ in 0..3 {
+    for _ in 0..2 {
         // Towards 1, what is missing to it says more than the number itself.
         let missed = if size < 0.5 { libm::erf(y) - size } else { rest - libm::erfc(y) };
         let step = missed / (FRAC_2_SQRT_PI * (-y * y).exp());
@@ -259,7 +259,7 @@ pub(super) const ERFINV: &str = "\
     for (int i = 0; i < 9; i++) y = y * at + (w < 5 ? centre[i] : tail[i]); \
     y *= size; \
     if (w >= 16) y = sqrt(-log(rest) - 0.5 * log(-3.14159265358979323846 * log(rest))); \
-    for (int i = 0; i < 3; i++) { \
+    for (int i = 0; i < 2; i++) { \
       double missed = size < 0.5 ? erf(y) - size : rest - erfc(y); \
       double step = missed / (1.12837916709551257390 * exp(-y * y)); \
       y -= step / (1 + y * step); } \
