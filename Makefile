@@ -189,6 +189,10 @@ fuzz-minimise: ## keep of each corpus, and of what was found, the inputs that ad
 	  rm -rf fuzz/corpus/$$target; mv fuzz/target/merged/$$target fuzz/corpus/$$target; \
 	done
 
+.PHONY: generate
+generate: build-dev $(VENV)/.test ## write what is made from the table of elementwise functions: stubs, lists of names, the PyTorch page
+	GT_GOLDEN=write "$(VENV_PYTHON)" -m pytest -q -k golden tests/python/test_table.py tests/python/test_compatibility.py
+
 .PHONY: golden
 golden: build-dev $(VENV)/.test ## record the golden files anew; read the difference before committing it
 	GT_GOLDEN=write cargo test $(CRATES) --test golden

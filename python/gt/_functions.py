@@ -1,7 +1,8 @@
 """Methods of tensors as functions: `gt.sum(x)` is `x.sum()`.
 
 FUNCTIONS-1: a function does nothing but forward to the method of its name; what it does is defined there.
-FUNCTIONS-2: each row below gives a function its signature, what it does, and an example that the tests run.
+FUNCTIONS-2: each row below gives a function its signature, what it does, and an example that the tests run. The rows of
+functions of one or two elements are in the extension (`crates/ir/src/rows/`).
 """
 
 from __future__ import annotations
@@ -39,103 +40,26 @@ _WITH_NUMBER_FIRST: dict[str, Callable[[Any, Any], Any]] = {
 # A method takes these sizes or dimensions one by one as well; the function takes them as one argument of this name.
 _AS_ONE_ARGUMENT = {"broadcast_to": "size", "flip": "dims", "permute": "dims", "reshape": "shape", "tile": "dims"}
 
-_UNARY: tuple[_Row, ...] = (
-    ("abs(input)", "The absolute values", "gt.abs(gt.tensor([-1, 2]))", "tensor([1, 2])"),
-    ("absolute(input)", "As `abs`", "gt.absolute(gt.tensor([-1, 2]))", "tensor([1, 2])"),
-    ("acos(input)", "The inverse cosine", "gt.acos(gt.tensor([1.0]))", "tensor([0.])"),
-    ("arccos(input)", "As `acos`", "gt.arccos(gt.tensor([1.0]))", "tensor([0.])"),
-    ("acosh(input)", "The inverse hyperbolic cosine", "gt.acosh(gt.tensor([1.0]))", "tensor([0.])"),
-    ("arccosh(input)", "As `acosh`", "gt.arccosh(gt.tensor([1.0]))", "tensor([0.])"),
-    ("asin(input)", "The inverse sine", "gt.asin(gt.tensor([1.0]))", "tensor([1.5708])"),
-    ("arcsin(input)", "As `asin`", "gt.arcsin(gt.tensor([1.0]))", "tensor([1.5708])"),
-    ("asinh(input)", "The inverse hyperbolic sine", "gt.asinh(gt.tensor([1.0]))", "tensor([0.8814])"),
-    ("arcsinh(input)", "As `asinh`", "gt.arcsinh(gt.tensor([1.0]))", "tensor([0.8814])"),
-    ("atan(input)", "The inverse tangent", "gt.atan(gt.tensor([1.0]))", "tensor([0.7854])"),
-    ("arctan(input)", "As `atan`", "gt.arctan(gt.tensor([1.0]))", "tensor([0.7854])"),
-    ("atanh(input)", "The inverse hyperbolic tangent", "gt.atanh(gt.tensor([0.5]))", "tensor([0.5493])"),
-    ("arctanh(input)", "As `atanh`", "gt.arctanh(gt.tensor([0.5]))", "tensor([0.5493])"),
-    ("bitwise_not(input)", "All bits flipped", "gt.bitwise_not(gt.tensor([0, 1]))", "tensor([-1, -2])"),
-    ("ceil(input)", "Rounded up", "gt.ceil(gt.tensor([1.2]))", "tensor([2.])"),
-    ("cos(input)", "The cosine", "gt.cos(gt.tensor([0.0]))", "tensor([1.])"),
-    ("cosh(input)", "The hyperbolic cosine", "gt.cosh(gt.tensor([0.0]))", "tensor([1.])"),
-    ("erf(input)", "The error function", "gt.erf(gt.tensor([0.5]))", "tensor([0.5205])"),
-    ("erfc(input)", "1 - erf(input), exact where that is small", "gt.erfc(gt.tensor([0.5]))", "tensor([0.4795])"),
-    ("exp(input)", "e to the power of each element", "gt.exp(gt.tensor([0.0, 1.0]))", "tensor([1.0000, 2.7183])"),
-    ("exp2(input)", "2 to the power of each element", "gt.exp2(gt.tensor([3.0]))", "tensor([8.])"),
-    ("expm1(input)", "exp(input) - 1, exact near zero", "gt.expm1(gt.tensor([1.0]))", "tensor([1.7183])"),
-    ("fix(input)", "As `trunc`", "gt.fix(gt.tensor([-1.7]))", "tensor([-1.])"),
-    ("floor(input)", "Rounded down", "gt.floor(gt.tensor([1.7]))", "tensor([1.])"),
-    ("isfinite(input)", "Whether an element is finite", "gt.isfinite(gt.tensor([1.0, gt.inf]))", "tensor([ True, False])"),
-    ("isinf(input)", "Whether an element is infinite", "gt.isinf(gt.tensor([1.0, gt.inf]))", "tensor([False,  True])"),
-    ("isnan(input)", "Whether an element is NaN", "gt.isnan(gt.tensor([1.0, gt.nan]))", "tensor([False,  True])"),
-    ("log(input)", "The natural logarithm", "gt.log(gt.tensor([1.0]))", "tensor([0.])"),
-    ("log10(input)", "The logarithm to base 10", "gt.log10(gt.tensor([100.0]))", "tensor([2.])"),
-    ("log1p(input)", "log(1 + input), exact near zero", "gt.log1p(gt.tensor([1.0]))", "tensor([0.6931])"),
-    ("log2(input)", "The logarithm to base 2", "gt.log2(gt.tensor([8.0]))", "tensor([3.])"),
-    ("logical_not(input)", "Whether an element is zero", "gt.logical_not(gt.tensor([0, 2]))", "tensor([ True, False])"),
+_ELEMENTWISE: tuple[_Row, ...] = (
     ("nan_to_num(input, nan=0.0, posinf=None, neginf=None)", "NaN and infinities replaced by numbers",
      "gt.nan_to_num(gt.tensor([gt.nan, gt.inf]), posinf=9.0)", "tensor([0., 9.])"),
-    ("neg(input)", "The negated elements", "gt.neg(gt.tensor([1, -2]))", "tensor([-1,  2])"),
-    ("negative(input)", "As `neg`", "gt.negative(gt.tensor([1, -2]))", "tensor([-1,  2])"),
-    ("reciprocal(input)", "1 / input", "gt.reciprocal(gt.tensor([4.0]))", "tensor([0.2500])"),
-    ("relu(input)", "max(input, 0)", "gt.relu(gt.tensor([-1.0, 2.0]))", "tensor([0., 2.])"),
     ("round(input, *, decimals=0)", "Rounded to the nearest, halves to even", "gt.round(gt.tensor([0.5, 1.7]))", "tensor([0., 2.])"),
-    ("rsqrt(input)", "1 / sqrt(input)", "gt.rsqrt(gt.tensor([4.0]))", "tensor([0.5000])"),
-    ("sigmoid(input)", "1 / (1 + exp(-input))", "gt.sigmoid(gt.tensor([0.0]))", "tensor([0.5000])"),
-    ("sign(input)", "-1, 0 or 1", "gt.sign(gt.tensor([-3.0, 0.0]))", "tensor([-1.,  0.])"),
-    ("sin(input)", "The sine", "gt.sin(gt.tensor([0.0]))", "tensor([0.])"),
-    ("sinh(input)", "The hyperbolic sine", "gt.sinh(gt.tensor([0.0]))", "tensor([0.])"),
-    ("sqrt(input)", "The square root", "gt.sqrt(gt.tensor([4.0]))", "tensor([2.])"),
-    ("square(input)", "The square", "gt.square(gt.tensor([3]))", "tensor([9])"),
-    ("tan(input)", "The tangent", "gt.tan(gt.tensor([0.0]))", "tensor([0.])"),
-    ("tanh(input)", "The hyperbolic tangent", "gt.tanh(gt.tensor([0.0]))", "tensor([0.])"),
-    ("trunc(input)", "Rounded towards zero", "gt.trunc(gt.tensor([-1.7]))", "tensor([-1.])"),
-)  # fmt: skip
-
-_BINARY: tuple[_Row, ...] = (
     ("add(input, other, *, alpha=1)", "input + alpha · other", "gt.add(gt.tensor([1, 2]), 10)", "tensor([11, 12])"),
     ("addcdiv(input, tensor1, tensor2, *, value=1)", "input + value · tensor1 / tensor2",
      "gt.addcdiv(gt.ones(1), gt.tensor([6.0]), gt.tensor([3.0]))", "tensor([3.])"),
     ("addcmul(input, tensor1, tensor2, *, value=1)", "input + value · tensor1 · tensor2",
      "gt.addcmul(gt.ones(1), gt.tensor([2.0]), gt.tensor([3.0]))", "tensor([7.])"),
-    ("atan2(input, other)", "The angle of the point (other, input)", "gt.atan2(gt.tensor([1.0]), gt.tensor([1.0]))", "tensor([0.7854])"),
-    ("arctan2(input, other)", "As `atan2`", "gt.arctan2(gt.tensor([1.0]), gt.tensor([1.0]))", "tensor([0.7854])"),
-    ("bitwise_and(input, other)", "input & other", "gt.bitwise_and(gt.tensor([6]), 3)", "tensor([2])"),
-    ("bitwise_left_shift(input, other)", "input << other", "gt.bitwise_left_shift(gt.tensor([1]), 3)", "tensor([8])"),
-    ("bitwise_or(input, other)", "input | other", "gt.bitwise_or(gt.tensor([6]), 3)", "tensor([7])"),
-    ("bitwise_right_shift(input, other)", "input >> other", "gt.bitwise_right_shift(gt.tensor([8]), 3)", "tensor([1])"),
-    ("bitwise_xor(input, other)", "input ^ other", "gt.bitwise_xor(gt.tensor([6]), 3)", "tensor([5])"),
     ("clamp(input, min=None, max=None)", "Kept between two bounds", "gt.clamp(gt.tensor([-1, 5]), 0, 3)", "tensor([0, 3])"),
     ("clip(input, min=None, max=None)", "As `clamp`", "gt.clip(gt.tensor([-1, 5]), 0, 3)", "tensor([0, 3])"),
     ("div(input, other, *, rounding_mode=None)", "The quotient; rounding_mode 'floor' or 'trunc' rounds it",
      "gt.div(gt.tensor([7.0]), 2, rounding_mode='floor')", "tensor([3.])"),
     ("divide(input, other, *, rounding_mode=None)", "As `div`", "gt.divide(gt.tensor([7.0]), 2)", "tensor([3.5000])"),
-    ("eq(input, other)", "Whether elements are equal", "gt.eq(gt.tensor([1, 2]), 2)", "tensor([False,  True])"),
-    ("floor_divide(input, other)", "The quotient rounded down", "gt.floor_divide(gt.tensor([7]), 2)", "tensor([3])"),
-    ("fmod(input, other)", "The remainder, with the sign of `input`", "gt.fmod(gt.tensor([-7]), 3)", "tensor([-1])"),
-    ("ge(input, other)", "Whether input >= other", "gt.ge(gt.tensor([1, 2]), 2)", "tensor([False,  True])"),
-    ("greater_equal(input, other)", "As `ge`", "gt.greater_equal(gt.tensor([1, 2]), 2)", "tensor([False,  True])"),
-    ("gt(input, other)", "Whether input > other", "gt.gt(gt.tensor([1, 2]), 1)", "tensor([False,  True])"),
-    ("greater(input, other)", "As `gt`", "gt.greater(gt.tensor([1, 2]), 1)", "tensor([False,  True])"),
     ("isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)", "Whether elements are equal up to a tolerance",
      "gt.isclose(gt.tensor([1.0]), gt.tensor([1.0 + 1e-7]))", "tensor([True])"),
-    ("le(input, other)", "Whether input <= other", "gt.le(gt.tensor([1, 2]), 1)", "tensor([ True, False])"),
-    ("less_equal(input, other)", "As `le`", "gt.less_equal(gt.tensor([1, 2]), 1)", "tensor([ True, False])"),
     ("lerp(input, end, weight)", "input + weight · (end - input)", "gt.lerp(gt.zeros(1), gt.ones(1), 0.25)", "tensor([0.2500])"),
-    ("lt(input, other)", "Whether input < other", "gt.lt(gt.tensor([1, 2]), 2)", "tensor([ True, False])"),
-    ("less(input, other)", "As `lt`", "gt.less(gt.tensor([1, 2]), 2)", "tensor([ True, False])"),
-    ("maximum(input, other)", "The larger elements", "gt.maximum(gt.tensor([1, 4]), gt.tensor([3, 2]))", "tensor([3, 4])"),
-    ("minimum(input, other)", "The smaller elements", "gt.minimum(gt.tensor([1, 4]), gt.tensor([3, 2]))", "tensor([1, 2])"),
-    ("mul(input, other)", "input · other", "gt.mul(gt.tensor([1, 2]), 10)", "tensor([10, 20])"),
-    ("multiply(input, other)", "As `mul`", "gt.multiply(gt.tensor([1, 2]), 10)", "tensor([10, 20])"),
-    ("ne(input, other)", "Whether elements differ", "gt.ne(gt.tensor([1, 2]), 2)", "tensor([ True, False])"),
-    ("not_equal(input, other)", "As `ne`", "gt.not_equal(gt.tensor([1, 2]), 2)", "tensor([ True, False])"),
-    ("pow(input, exponent)", "input to the power of `exponent`; a number may be first", "gt.pow(2, gt.tensor([3]))", "tensor([8])"),
-    ("remainder(input, other)", "The remainder, with the sign of `other`", "gt.remainder(gt.tensor([-7]), 3)", "tensor([2])"),
     ("rsub(input, other, *, alpha=1)", "other - alpha · input", "gt.rsub(gt.tensor([1, 2]), 5)", "tensor([4, 3])"),
     ("sub(input, other, *, alpha=1)", "input - alpha · other", "gt.sub(gt.tensor([1, 2]), 1)", "tensor([0, 1])"),
     ("subtract(input, other, *, alpha=1)", "As `sub`", "gt.subtract(gt.tensor([1, 2]), 1)", "tensor([0, 1])"),
-    ("true_divide(input, other)", "input / other", "gt.true_divide(gt.tensor([7]), 2)", "tensor([3.5000])"),
 )  # fmt: skip
 
 _REDUCTIONS: tuple[_Row, ...] = (
@@ -270,6 +194,11 @@ def _with_one_argument(name: str, method: Callable[..., Any]) -> Callable[..., A
     return call
 
 
+def _refused(name: str, input: Any) -> TypeError:
+    kind = type(input).__name__
+    return TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
+
+
 def _forward(name: str, row: _Row) -> Callable[..., Any]:
     method = getattr(Tensor, name)
     if name in _AS_ONE_ARGUMENT:
@@ -283,9 +212,13 @@ def _forward(name: str, row: _Row) -> Callable[..., Any]:
             other = args[0] if isinstance(args[0], Tensor) else _core.tensor(args[0])
             made = method(as_operand(input, other), *args, **kwargs) if kwargs else reflected(input, other)
         else:
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+            raise _refused(name, input)
         return made if out is None else write_out(out, made)
 
+    return _described(function, name, *row)
+
+
+def _described(function: Callable[..., Any], name: str, *row: str) -> Callable[..., Any]:
     signature, summary, example, result = row
     shown = result.replace("\n", "\n    ")
     function.__name__ = function.__qualname__ = name
@@ -294,9 +227,64 @@ def _forward(name: str, row: _Row) -> Callable[..., Any]:
     return function
 
 
-_forwarded = {
+def _of_one(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def function(input: Any, *, out: Any = None) -> Any:
+        if not isinstance(input, Tensor):
+            raise _refused(name, input)
+        made = method(input)
+        return made if out is None else write_out(out, made)
+
+    return function
+
+
+def _of_two(name: str, operand: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    reflected = _WITH_NUMBER_FIRST.get(name)
+
+    def of_number(input: Any, other: Any) -> Any:
+        if reflected is None or not isinstance(input, (int, float)):
+            raise _refused(name, input)
+        return reflected(input, other if isinstance(other, Tensor) else _core.tensor(other))
+
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        made = method(input, other) if isinstance(input, Tensor) else of_number(input, other)
+        return made if out is None else write_out(out, made)
+
+    def with_exponent(input: Any, exponent: Any, *, out: Any = None) -> Any:
+        return function(input, exponent, out=out)
+
+    return with_exponent if operand == "exponent" else function
+
+
+def _of_row(row: Any, method: str, name: str) -> Callable[..., Any]:
+    """The function of a row of the extension's table, under one of its names."""
+    first = row.names[0][0]
+    if row.operand:
+        function = _of_two(name, row.operand, getattr(Tensor, method))
+        signature = f"{name}(input, {row.operand})"
+    else:
+        function = _of_one(name, getattr(Tensor, method))
+        signature = f"{name}(input)"
+    call, result = row.example
+    summary = row.says if method == first else f"As `{first}`"
+    return _described(function, name, signature, summary, call.replace(f"gt.{first}(", f"gt.{name}("), result)
+
+
+# The functions of `gt.special` that are rows.
+of_special: dict[str, Callable[..., Any]] = {}
+_forwarded: dict[str, Callable[..., Any]] = {}
+for _row in _core._rows():
+    if not _row.example[0]:
+        continue
+    for _name, _ in _row.names:
+        if not _name.startswith("_"):
+            _forwarded[_name] = _of_row(_row, _name, _name)
+    for _name in _row.special:
+        # The function of `gt` itself, if there is one: autocast replaces it everywhere.
+        _method = _row.names[0][0]
+        of_special[_name] = _forwarded.get(_method) or _of_row(_row, _method, _name)
+_forwarded |= {
     row[0].partition("(")[0]: _forward(row[0].partition("(")[0], row)
-    for family in (_UNARY, _BINARY, _REDUCTIONS, _SHAPES, _PICKING, _PRODUCTS)
+    for family in (_ELEMENTWISE, _REDUCTIONS, _SHAPES, _PICKING, _PRODUCTS)
     for row in family
 }
 globals().update(_forwarded)

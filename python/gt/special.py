@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
 
-from gt import _core
+from gt import _core, _functions
 from gt._core import Tensor
-from gt._methods.elementwise import _polynomial, as_float
-from gt._methods.elementwise import erfinv as _erfinv
+from gt._methods.elementwise import as_float
 from gt._methods.elementwise import logit as _logit
+from gt._methods.elementwise import polygamma as _polygamma
 from gt._methods.elementwise import product_with_log as _product_with_log
 from gt._methods.elementwise import sinc as _sinc
 from gt._methods.elementwise import xlogy as _xlogy
-from gt._methods.gamma import digamma as _digamma
-from gt._methods.gamma import lgamma as _lgamma
 from gt._missing import names_missing_in
 from gt.autograd.function import Function
 
+if _TYPE_CHECKING:
+    # Generated from the table of functions by `make generate`.
+    digamma = _functions.digamma
+    erf = _functions.erf
+    erfc = _functions.erfc
+    erfinv = _functions.erfinv
+    exp2 = _functions.exp2
+    expit = _functions.sigmoid
+    expm1 = _functions.expm1
+    gammaln = _functions.lgamma
+    i0 = _functions.i0
+    log1p = _functions.log1p
+    psi = _functions.digamma
+
+    def i1(input: Tensor, *, out: Any = None) -> Tensor: ...
+
+    # End of what is generated.
+
 __all__ = [
-    "digamma",
     "entr",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp2",
-    "expit",
-    "expm1",
-    "gammaln",
-    "log1p",
     "log_ndtr",
     "log_softmax",
     "logit",
@@ -36,75 +44,20 @@ __all__ = [
     "multigammaln",
     "ndtr",
     "ndtri",
-    "psi",
+    "polygamma",
     "round",
     "sinc",
     "softmax",
     "xlog1py",
     "xlogy",
 ]
+__all__ += _functions.of_special
+globals().update(_functions.of_special)
 
-digamma = _digamma
-psi = _digamma
-gammaln = _lgamma
-erfinv = _erfinv
 logit = _logit
+polygamma = _polygamma
 sinc = _sinc
 xlogy = _xlogy
-
-
-def erf(input: Tensor) -> Tensor:
-    """The error function.
-
-    >>> gt.special.erf(gt.tensor([0.5]))
-    tensor([0.5205])
-    """
-    return input.erf()
-
-
-def erfc(input: Tensor) -> Tensor:
-    """1 - erf(input).
-
-    >>> gt.special.erfc(gt.tensor([0.5]))
-    tensor([0.4795])
-    """
-    return input.erfc()
-
-
-def exp2(input: Tensor) -> Tensor:
-    """2 to the power of each element.
-
-    >>> gt.special.exp2(gt.tensor([3.0]))
-    tensor([8.])
-    """
-    return input.exp2()
-
-
-def expit(input: Tensor) -> Tensor:
-    """As `gt.sigmoid`.
-
-    >>> gt.special.expit(gt.tensor([0.0]))
-    tensor([0.5000])
-    """
-    return input.sigmoid()
-
-
-def expm1(input: Tensor) -> Tensor:
-    """exp(input) - 1, exact near zero.
-
-    >>> gt.special.expm1(gt.tensor([1.0]))
-    tensor([1.7183])
-    """
-    return input.expm1()
-
-
-def log1p(input: Tensor) -> Tensor:
-    """log(1 + input), exact near zero.
-
-    >>> gt.special.log1p(gt.tensor([1.0]))
-    tensor([0.6931])
-    """
-    return input.log1p()
 
 
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
@@ -219,6 +172,13 @@ _FAR_TAIL = (
 )  # fmt: skip
 
 
+def _polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    total = x * coefficients[0] + coefficients[1]
+    for c in coefficients[2:]:
+        total = total * x + c
+    return total
+
+
 def _tail_bound(p: Tensor) -> Tensor:
     """`ndtri` of probabilities below exp(-2)."""
     x = (-2 * p.log()).sqrt()
@@ -237,7 +197,7 @@ def ndtri(input: Tensor) -> Tensor:
     p = x.double()
     # Near zero 2p - 1 forgets p, and erfinv of it is infinite.
     far = (p > 0) & (p < 0.1)
-    middle = _erfinv(2 * _core.where(far, 0.5, p) - 1) * math.sqrt(2)
+    middle = (2 * _core.where(far, 0.5, p) - 1).erfinv() * math.sqrt(2)
     return _core.where(far, _tail_bound(_core.where(far, p, 0.1)), middle).to(x.dtype)
 
 
@@ -250,9 +210,9 @@ def multigammaln(input: Tensor, p: int) -> Tensor:
     if p < 1:
         raise RuntimeError(f"p has to be greater than or equal to 1, got {p}")
     x = as_float(input)
-    made = _lgamma(x)
+    made = x.lgamma()
     for i in range(1, p):
-        made = made + _lgamma(x - i / 2)
+        made = made + (x - i / 2).lgamma()
     return made + p * (p - 1) / 4 * math.log(math.pi)
 
 

@@ -1,4 +1,4 @@
-"""The tape: gradients against finite differences, leaves, backward and the modes."""
+"""The tape: gradients against finite differences, leaves, backward and the modes. Single functions: test_table.py."""
 
 import gc
 
@@ -7,38 +7,6 @@ import pytest
 from parity import array, check, check_gradient, data, leaf, numeric_gradient
 
 import gt
-
-# --- every differentiable function of one tensor ---------------------------------------------------------------------
-
-UNARY = [
-    ("neg", -2, 2), ("abs", 0.2, 2), ("square", -2, 2), ("reciprocal", 0.5, 2), ("sqrt", 0.5, 2), ("rsqrt", 0.5, 2), ("exp", -1, 1),
-    ("exp2", -1, 1), ("expm1", -1, 1), ("log", 0.5, 2), ("log2", 0.5, 2), ("log10", 0.5, 2), ("log1p", -0.5, 2), ("sin", -2, 2),
-    ("cos", -2, 2), ("tan", -1, 1), ("asin", -0.8, 0.8), ("acos", -0.8, 0.8), ("atan", -2, 2), ("sinh", -1, 1), ("cosh", -1, 1),
-    ("tanh", -1, 1), ("asinh", -2, 2), ("acosh", 1.5, 3), ("atanh", -0.8, 0.8), ("sigmoid", -2, 2), ("erf", -1, 1), ("erfc", -1, 1),
-    ("relu", 0.2, 2), ("clone", -2, 2), ("sign", 0.2, 2), ("floor", 0.2, 0.8), ("ceil", 0.2, 0.8), ("round", 0.1, 0.4), ("trunc", 0.2, 0.8),
-]  # fmt: skip
-SMOOTH = [
-    case for case in UNARY if case[0] not in ("sign", "floor", "ceil", "round", "trunc", "abs", "relu", "neg", "clone")
-]
-
-
-@pytest.mark.parametrize("name, low, high", UNARY, ids=[u[0] for u in UNARY])
-def test_first_derivative(name, low, high):
-    check_gradient(getattr(gt, name), data(2, 3, low=low, high=high))
-
-
-@pytest.mark.parametrize("name, low, high", SMOOTH, ids=[u[0] for u in SMOOTH])
-def test_second_derivative(name, low, high):
-    function = getattr(gt, name)
-
-    def slope(x):
-        x = x if x.requires_grad else x.detach().requires_grad_()
-        with gt.enable_grad():
-            (made,) = gt.autograd.grad(function(x).sum(), x, create_graph=True)
-        return made
-
-    check_gradient(slope, data(4, low=low, high=high), rtol=1e-4)
-
 
 # Programs whose second derivative crosses several rules at once.
 PROGRAMS = [

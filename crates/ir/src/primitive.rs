@@ -79,6 +79,19 @@ pub enum Domain {
     Wrapped(usize),
 }
 
+impl Domain {
+    /// The range that floats are taken from; of either sign, the positive half where both are away from zero.
+    pub fn range(self) -> (f64, f64) {
+        match self {
+            Domain::Positive => (0.5, 2.0),
+            Domain::AboveOne => (1.25, 3.0),
+            Domain::Unit => (-0.9, 0.9),
+            Domain::NonZero => (0.3, 1.9),
+            Domain::Any | Domain::Distinct | Domain::Index(_) | Domain::Wrapped(_) => (-2.0, 2.0),
+        }
+    }
+}
+
 impl Sample {
     /// A sample with no scalars.
     pub fn new(op: impl Into<Op>, ins: &[SampleIn]) -> Self {

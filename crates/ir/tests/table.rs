@@ -137,6 +137,55 @@ fn every_row_has_samples() {
 }
 
 #[test]
+fn rows_give_their_exact_values() {
+    for &kind in UnaryKind::ALL {
+        let row = kind.row();
+        for &(x, exact) in row.points {
+            let have = (row.f64)(x);
+            let same = have == exact || (have.is_nan() && exact.is_nan());
+            let near = (have - exact).abs() <= 1e-14 * exact.abs().max(1e-2);
+            assert!(same || near, "{}({x}) is {have:e} instead of {exact:e}", kind.name());
+        }
+    }
+    // Orders 1, 2, 3 and 7 at points on both sides of the poles.
+    let polygamma = BinaryKind::Polygamma.row().f64;
+    for (n, x, exact) in [
+        (1.0, 0.1, 101.43329915079275),
+        (1.0, 1.0, 1.6449340668482264),
+        (1.0, 30.0, 0.033895060357739946),
+        (1.0, -0.5, 8.934802200544679),
+        (1.0, -7.75, 19.61814433435229),
+        (2.0, 2.5, -0.2362040516417274),
+        (2.0, -1.25, 123.72136678366236),
+        (2.0, -7.75, -124.03974558822776),
+        (3.0, 0.1, 60004.51287679026),
+        (3.0, -1.25, 1558.2209125348506),
+        (7.0, 2.5, 3.565236352523131),
+        (7.0, -1.25, 330352687.7181861),
+    ] {
+        let have = polygamma(n, x);
+        assert!((have / exact - 1.0).abs() < 2e-14, "polygamma({n}, {x}) is {have:e} instead of {exact:e}");
+    }
+    assert_eq!(polygamma(1.0, -2.0), f64::INFINITY);
+}
+
+/// A name is that of one row, and what has a name says what it does.
+#[test]
+fn names_of_users_are_unique() {
+    let rows = UnaryKind::ALL.iter().map(|kind| kind.names());
+    let rows = rows.chain(BinaryKind::ALL.iter().map(|kind| kind.names()));
+    let rows: Vec<_> = rows.chain(CompareKind::ALL.iter().map(|kind| kind.names())).collect();
+    let mut seen = BTreeSet::new();
+    for row in &rows {
+        for (name, in_place) in row.names {
+            assert!(seen.insert(*name), "two rows are called {name}");
+            assert!(in_place.is_empty() || *in_place == format!("{name}_"), "{name} and {in_place}");
+            assert!(!row.says.is_empty() && !row.says.ends_with('.'), "{name}: {}", row.says);
+        }
+    }
+}
+
+#[test]
 fn names_and_wire_codes_are_unique() {
     let names: BTreeSet<&str> = OpKind::ALL.iter().map(|k| k.name()).collect();
     let codes: BTreeSet<u8> = OpKind::ALL.iter().map(|&k| k as u8).collect();

@@ -21,6 +21,7 @@ mod join;
 mod loader;
 mod nn;
 mod random;
+mod rows;
 mod safetensors;
 mod session;
 mod signals;
@@ -44,6 +45,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::register(m)?;
     create::register(m)?;
     random::register(m)?;
+    rows::register(m)?;
     join::register(m)?;
     nn::register(m)?;
     generator::register(m)?;

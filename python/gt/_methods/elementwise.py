@@ -11,7 +11,7 @@ from typing import Any
 
 from gt import _core
 from gt._core import Tensor
-from gt._methods._registry import in_place, method, method_only, of_tensors, of_two_tensors
+from gt._methods._registry import function, in_place, method, method_only, of_tensors, of_two_tensors
 from gt._methods.joining import broadcast_shapes
 from gt.autograd.function import Function
 
@@ -446,50 +446,25 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     return (input // _core.where(divisor == 0, 1, divisor) * other).abs()
 
 
-class _InverseErf(Function):
-    """Giles' approximation, sharpened by Newton's steps."""
+@function
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The derivative of order `n` of `digamma`. From order 171 on it is NaN.
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        wide = x.double()
-        w = -((1 - wide) * (1 + wide)).log()
-        near, far = w - 2.5, w.clamp(min=5).sqrt() - 3
-        central = _polynomial(near, _CENTRAL)
-        y = _core.where(w < 5, central, _polynomial(far, _TAILS)) * wide
-        for _ in range(2):
-            y = y - (y.erf() - wide) / ((2 / math.sqrt(math.pi)) * (-y * y).exp())
-        y = _core.where(wide.abs() == 1, wide * math.inf, y)
-        y = y.to(x.dtype)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        (y,) = ctx.saved_tensors
-        return grad_outputs[0] * (math.sqrt(math.pi) / 2) * (y * y).exp()
-
-
-_CENTRAL = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-            -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
-_TAILS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-          0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
-
-
-def _polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    total = x * coefficients[0] + coefficients[1]
-    for c in coefficients[2:]:
-        total = total * x + c
-    return total
-
-
-@method
-def erfinv(input: Tensor) -> Tensor:
-    """The number whose `erf` is `input`.
-
-    >>> gt.erfinv(gt.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.4769])
+    >>> gt.polygamma(1, gt.tensor([1.0]))
+    tensor([1.6449])
     """
-    return _InverseErf.apply(as_float(input))  # type: ignore[no-any-return]
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return input.digamma() if n == 0 else input._polygamma(n)
+
+
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The derivative of order `n` of `digamma`."""
+    return polygamma(n, self)
+
+
+_polygamma.__name__ = "polygamma"
+method_only(_polygamma)
 
 
 @method
@@ -525,6 +500,6 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 
 for _name in ("logical_and", "logical_or", "logical_xor", "hypot", "copysign", "heaviside", "frac", "deg2rad", "rad2deg",
-              "sinc", "sgn", "xlogy", "ldexp", "logit", "gcd", "lcm", "erfinv", "clamp_min", "clamp_max",
+              "sinc", "sgn", "xlogy", "ldexp", "logit", "gcd", "lcm", "polygamma", "clamp_min", "clamp_max",
               "clip", "lerp", "addcmul", "addcdiv", "nan_to_num", "subtract", "divide"):  # fmt: skip
     in_place(_name)

@@ -26,9 +26,10 @@ scaled_dot_product_attention""".split()
 # Of those, what blocks that name the CPU leave as it is.
 UNCHANGED_ON_CPU = frozenset("mv addmv addr bilinear".split())
 
-# What loses too much in the lower dtype, in float32.
-FLOAT_METHODS = """__pow__ __rpow__ __rtruediv__ acos asin cosh cumprod cumsum dist erfinv exp expm1 log log10 log1p log2
-log_softmax logsumexp norm pow prod reciprocal renorm rsqrt sinh softmax sum tan""".split()
+# What loses too much in the lower dtype, in float32. Of the extension's table, the rows that say so.
+FLOAT_METHODS = """__pow__ __rpow__ __rtruediv__ cumprod cumsum dist log_softmax logsumexp norm prod renorm softmax
+sum""".split()
+FLOAT_METHODS += [name for row in _core._rows() if row.autocast for name, _ in row.names]
 FLOAT_FUNCTIONS = "cdist".split()
 FLOAT_NN = """softmax log_softmax softmin softplus layer_norm group_norm rms_norm instance_norm local_response_norm normalize
 cosine_similarity pairwise_distance pdist cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div

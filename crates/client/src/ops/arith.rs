@@ -1,7 +1,7 @@
 //! Operators on two operands: tensors, or a tensor and a number.
 
 use gt_ir::ops::{Binary, Compare, Complaint, Select, Side};
-use gt_ir::rows::{BinaryKind, CompareKind, UnaryKind};
+use gt_ir::rows::{Accepts, BinaryKind, CompareKind, UnaryKind};
 use gt_ir::{DType, OpError, Scalar};
 use smallvec::SmallVec;
 
@@ -79,7 +79,7 @@ impl Tensor {
         {
             let op = Binary { kind, scalar: Side::None };
             // A function that takes every float, on shapes that fit: the type of the result is plain.
-            if (kind as u8) <= BinaryKind::Atan2 as u8 {
+            if kind.row().keeps_floats() {
                 if x.shape() == y.shape() {
                     return Tensor::apply_known(op.into(), [x, y], &[], &x.0.ty);
                 }
@@ -92,7 +92,7 @@ impl Tensor {
         if let (Arg::Tensor(x), Arg::Number(n)) = (&a, &b)
             && x.dtype().is_float()
             && n.category() > 0
-            && (kind as u8) <= BinaryKind::Atan2 as u8
+            && kind.row().keeps_floats()
         {
             let op = Binary { kind, scalar: Side::Right };
             return Tensor::apply_known(op.into(), [x], &[*n], &x.0.ty);
@@ -106,7 +106,7 @@ impl Tensor {
     fn binary_promoted(kind: BinaryKind, a: Arg<'_>, b: Arg<'_>) -> Result<Tensor> {
         let mut dtype = result_type(&[a, b]);
         match kind {
-            BinaryKind::Div | BinaryKind::Atan2 if !dtype.is_float() => dtype = default_dtype(),
+            _ if kind.row().accepts == Accepts::Floats && !dtype.is_float() => dtype = default_dtype(),
             // As PyTorch: a bool on either side is more likely a mistake than a number.
             BinaryKind::Sub if a.category() == 0 && b.category() == 0 => {
                 return Err(Error::Argument(

@@ -16,8 +16,7 @@ impl Tensor {
         if !self.dtype().is_float() {
             return self.unary_of_integers(kind);
         }
-        // Up to here in the table, functions of floats give floats.
-        if (kind as u8) <= UnaryKind::Trunc as u8 {
+        if kind.row().keeps_floats() {
             return Tensor::apply_known(ops::Unary { kind }.into(), [self], &[], &self.0.ty);
         }
         Tensor::apply1(ops::Unary { kind }, &[self], &[])

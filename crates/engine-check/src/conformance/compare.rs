@@ -6,7 +6,7 @@
 //! COMPARE-4: any NaN equals any NaN in arithmetic; the sign of zero counts only where elements are moved.
 
 use gt_ir::ops::{PutMode, RandomKind, ReduceKind, ScanKind};
-use gt_ir::rows::{BinaryKind, UnaryKind};
+use gt_ir::rows::Surface;
 use gt_ir::{DType, HostTensor, Op, Scalar};
 
 use crate::numbers::{self, Numbers};
@@ -78,8 +78,8 @@ pub fn allowance(op: &Op, ins: &[&HostTensor], scalars: &[Scalar]) -> Allowance 
             }
         }
         _ if !dtype.is_some_and(DType::is_float) => Allowance::Numbers,
-        Op::Unary(op) => unary(op.kind),
-        Op::Binary(op) => binary(op.kind),
+        Op::Unary(op) => of_row(&op.kind.row().surface),
+        Op::Binary(op) => of_row(&op.kind.row().surface),
         Op::Reduce(r) => match r.kind {
             ReduceKind::Max | ReduceKind::Min => Allowance::Numbers,
             ReduceKind::Sum => summed(op, ins, scalars, 2.0, compute_epsilon),
@@ -98,27 +98,11 @@ pub fn allowance(op: &Op, ins: &[&HostTensor], scalars: &[Scalar]) -> Allowance 
     }
 }
 
-fn unary(kind: UnaryKind) -> Allowance {
-    use UnaryKind::*;
-    match kind {
-        // Each is one IEEE operation or a choice between inputs.
-        Neg | Abs | Sign | Square | Reciprocal | Sqrt | Relu | Floor | Ceil | Round | Trunc => Allowance::Numbers,
-        LogicalNot | BitwiseNot | IsNan | IsInf | IsFinite => Allowance::Numbers,
-        // These cancel inside: one end of their range is only as exact as their largest term.
-        Gelu | Erf | Erfc | Sin | Cos | Tan | Log | Log2 | Log10 => {
-            Allowance::Near { ulps: 4.0, absolute: 4.0, slack: Vec::new() }
-        }
-        Rsqrt | Exp | Exp2 | Expm1 | Log1p | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh | Atanh | Tanh
-        | Sigmoid | Silu => Allowance::Near { ulps: 4.0, absolute: 0.5, slack: Vec::new() },
-    }
-}
-
-fn binary(kind: BinaryKind) -> Allowance {
-    use BinaryKind::*;
-    match kind {
-        Add | Sub | Mul | Div | Max | Min | Fmod | And | Or | Xor | Shl | Shr => Allowance::Numbers,
-        FloorDiv | Rem | Atan2 => Allowance::Near { ulps: 4.0, absolute: 0.0, slack: Vec::new() },
-        Pow => Allowance::Near { ulps: 8.0, absolute: 0.0, slack: Vec::new() },
+/// What a row allows.
+fn of_row(surface: &Surface) -> Allowance {
+    match (surface.ulps, surface.absolute) {
+        (0.0, 0.0) => Allowance::Numbers,
+        (ulps, absolute) => Allowance::Near { ulps, absolute, slack: Vec::new() },
     }
 }
 

@@ -109,7 +109,13 @@ pub fn check_gradients() {
             check_case(&case, &mut random, &title);
         }
         for dtype in [DType::F32, DType::F16, DType::BF16] {
-            let wide = kind.samples(DType::F64);
+            // A row may take float64 and not this dtype, which then has fewer samples.
+            let narrowed = |ty: TensorType| if ty.dtype.is_float() { ty.with_dtype(dtype) } else { ty };
+            let takes = |sample: &Sample| {
+                let types: Vec<TensorType> = sample.ins.iter().map(|input| narrowed(input.ty)).collect();
+                sample.op.primitive().infer(&types).is_ok()
+            };
+            let wide: Vec<Sample> = kind.samples(DType::F64).into_iter().filter(takes).collect();
             for (number, (narrow, wide)) in kind.samples(dtype).iter().zip(&wide).enumerate() {
                 let title = format!("gradient of {} sample {number} in {dtype}: {narrow:?}", narrow.op.display_name());
                 check_narrow(narrow, wide, number as u64, &title);

@@ -67,16 +67,16 @@ pub fn make_values(ty: TensorType, domain: Domain, random: &mut SplitMix) -> Hos
                 signed(random, size)
             })
             .collect(),
-        Domain::Any => (0..count).map(|_| random.between(-2.0, 2.0)).collect(),
-        Domain::Positive => (0..count).map(|_| random.between(0.5, 2.0)).collect(),
-        Domain::AboveOne => (0..count).map(|_| random.between(1.25, 3.0)).collect(),
-        Domain::Unit => (0..count).map(|_| random.between(-0.9, 0.9)).collect(),
-        Domain::NonZero => (0..count)
-            .map(|_| {
-                let size = random.between(0.3, 1.9);
-                signed(random, size)
-            })
-            .collect(),
+        Domain::Any | Domain::Positive | Domain::AboveOne | Domain::Unit | Domain::NonZero => {
+            let (low, high) = domain.range();
+            let of_either_sign = domain == Domain::NonZero;
+            let draw = |random: &mut SplitMix| random.between(low, high);
+            let one = |_| match draw(random) {
+                size if of_either_sign => signed(random, size),
+                value => value,
+            };
+            (0..count).map(one).collect()
+        }
     };
     numbers::from_numbers(ty, &values)
 }

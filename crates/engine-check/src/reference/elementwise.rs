@@ -46,7 +46,11 @@ pub(super) fn binary(op: &Binary, ins: &[&HostTensor], scalars: &[Scalar], ty: T
     let row = op.kind.row();
     match operands(op.scalar, ins, scalars, ty) {
         (Numbers::Floats(a), Numbers::Floats(b)) => {
-            let out: Vec<f64> = a.into_iter().zip(b).map(|(x, y)| (row.f64)(x, y)).collect();
+            let each = |(x, y): (f64, f64)| match row.f32 {
+                Some(function) if ty.dtype != DType::F64 => function(x as f32, y as f32) as f64,
+                _ => (row.f64)(x, y),
+            };
+            let out: Vec<f64> = a.into_iter().zip(b).map(each).collect();
             numbers::from_floats(ty, &out)
         }
         // On bool a sum is "or" and a product "and": that is what not being zero makes of them.

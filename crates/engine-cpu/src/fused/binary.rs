@@ -3,6 +3,7 @@
 use gt_ir::rows::{BinaryKind, CompareKind};
 
 use super::kernel::{Kernel, TileType, map2, map2_or_wide};
+use super::own;
 use crate::math;
 
 /// Which operand is a constant.
@@ -17,8 +18,10 @@ pub enum Const {
 }
 
 /// The kernel of a row on two tiles of this type; `None` where the row does not take it.
+///
+/// A row without a loop here is computed by its own function, an element at a time.
 pub fn binary(kind: BinaryKind, ty: TileType) -> Option<Kernel> {
-    match ty {
+    let fast = match ty {
         TileType::Bool => on_bool(kind),
         TileType::U8 => on_u8(kind),
         TileType::I8 => on_i8(kind),
@@ -26,7 +29,8 @@ pub fn binary(kind: BinaryKind, ty: TileType) -> Option<Kernel> {
         TileType::I64 => on_i64(kind),
         TileType::F32 => on_f32(kind),
         TileType::F64 => on_f64(kind),
-    }
+    };
+    fast.or_else(|| own::binary(kind, ty))
 }
 
 /// The kernel of a row on a constant and a tile; `None` where there is none and the constant becomes a tile.
@@ -96,7 +100,7 @@ macro_rules! smaller {
 pub(crate) use {larger, smaller};
 
 macro_rules! on_floats {
-    ($name:ident, $with_const:ident, $t:ty, $pow:ident, $atan2:ident, $floor_divide:ident, $rem:expr, $fmod:expr) => {
+    ($name:ident, $with_const:ident, $t:ty, [$($kind:ident $function:ident),*], $rem:expr, $fmod:expr) => {
         fn $name(kind: BinaryKind) -> Option<Kernel> {
             use BinaryKind::*;
             Some(match kind {
@@ -104,14 +108,12 @@ macro_rules! on_floats {
                 Sub => map2!(Pairs, $t => $t, |x, y| x - y),
                 Mul => map2!(Pairs, $t => $t, |x, y| x * y),
                 Div => map2!(Pairs, $t => $t, |x, y| x / y),
-                FloorDiv => map2!(Pairs, $t => $t, |x, y| math::$floor_divide(x, y)),
                 Rem => $rem,
                 Fmod => $fmod,
-                Pow => map2!(Pairs, $t => $t, |x, y| math::$pow(x, y)),
                 Max => map2!(Pairs, $t => $t, |x, y| larger!(x, y)),
                 Min => map2!(Pairs, $t => $t, |x, y| smaller!(x, y)),
-                Atan2 => map2!(Pairs, $t => $t, |x, y| math::$atan2(x, y)),
-                And | Or | Xor | Shl | Shr => return None,
+                $($kind => map2!(Pairs, $t => $t, |x, y| math::$function(x, y)),)*
+                _ => return None,
             })
         }
         fn $with_const(kind: BinaryKind, constant: Const) -> Option<Kernel> {
@@ -138,9 +140,7 @@ on_floats!(
     on_f32,
     with_const_f32,
     f32,
-    pow_f32,
-    atan2_f32,
-    floor_divide_f32,
+    [FloorDiv floor_divide_f32, Pow pow_f32, Atan2 atan2_f32],
     map2_or_wide!(f32, math::remainder_f32, math::is_wide_quotient_f32, math::remainder_wide_f32),
     map2_or_wide!(f32, math::fmod_f32, math::is_wide_quotient_f32, math::fmod_wide_f32)
 );
@@ -148,9 +148,7 @@ on_floats!(
     on_f64,
     with_const_f64,
     f64,
-    pow_f64,
-    atan2_f64,
-    floor_divide_f64,
+    [FloorDiv floor_divide_f64],
     map2!(Pairs, f64 => f64, |x, y| math::remainder_f64(x, y)),
     map2!(Pairs, f64 => f64, |x, y| math::fmod_f64(x, y))
 );
@@ -166,7 +164,6 @@ macro_rules! on_ints {
                 FloorDiv => map2!(Pairs, $t => $t, |x, y| int_floor_div(x as i64, y as i64) as $t),
                 Rem => map2!(Pairs, $t => $t, |x, y| int_rem(x as i64, y as i64) as $t),
                 Fmod => map2!(Pairs, $t => $t, |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }),
-                Pow => map2!(Pairs, $t => $t, |x, y| int_pow(x as i64, y as i64) as $t),
                 Max => map2!(Pairs, $t => $t, |x, y| x.max(y)),
                 Min => map2!(Pairs, $t => $t, |x, y| x.min(y)),
                 And => map2!(Pairs, $t => $t, |x, y| x & y),
@@ -174,7 +171,7 @@ macro_rules! on_ints {
                 Xor => map2!(Pairs, $t => $t, |x, y| x ^ y),
                 Shl => map2!(Pairs, $t => $t, |x, y| shl(x as i64, y as i64) as $t),
                 Shr => map2!(Pairs, $t => $t, |x, y| ((x as i64) >> (y as u64).min(63)) as $t),
-                Div | Atan2 => return None,
+                _ => return None,
             })
         }
     };
@@ -202,7 +199,7 @@ fn on_bool(kind: BinaryKind) -> Option<Kernel> {
         Add | Max | Or => map2!(Pairs, u8 => u8, |x, y| x | y),
         Mul | Min | And => map2!(Pairs, u8 => u8, |x, y| x & y),
         Xor => map2!(Pairs, u8 => u8, |x, y| x ^ y),
-        Sub | Div | FloorDiv | Rem | Fmod | Pow | Atan2 | Shl | Shr => return None,
+        _ => return None,
     })
 }
 
@@ -220,26 +217,6 @@ fn int_rem(x: i64, y: i64) -> i64 {
     }
     let r = x.wrapping_rem(y);
     if r != 0 && (r < 0) != (y < 0) { r.wrapping_add(y) } else { r }
-}
-
-/// Wrapping; a negative exponent gives 0 except for ±1.
-fn int_pow(x: i64, y: i64) -> i64 {
-    if y < 0 {
-        return match x {
-            1 => 1,
-            -1 => 1 - 2 * (y & 1),
-            _ => 0,
-        };
-    }
-    let (mut base, mut left, mut out) = (x, y, 1i64);
-    while left > 0 {
-        if left & 1 == 1 {
-            out = out.wrapping_mul(base);
-        }
-        base = base.wrapping_mul(base);
-        left >>= 1;
-    }
-    out
 }
 
 fn shl(x: i64, y: i64) -> i64 {

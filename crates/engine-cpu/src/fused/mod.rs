@@ -32,6 +32,7 @@ mod compile;
 pub mod convert;
 mod frame;
 pub mod kernel;
+mod own;
 mod pairs;
 mod place;
 mod run;

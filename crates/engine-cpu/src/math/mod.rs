@@ -33,7 +33,7 @@
 //! | floor_divide | 0 | 1 | no |
 //! | round_ties_even | 0 | 0 | yes |
 //!
-//! "Platform" is the C library of the machine, an element at a time.
+//! "Platform" is the row's own function, which calls the C library of the machine, an element at a time.
 //!
 //! Two families have a range beyond which they need more digits than a vector lane has: the angle of
 //! sin, cos and tan ([`is_wide_angle_f32`], [`is_wide_angle_f64`]) and the quotient of fmod and
@@ -44,7 +44,6 @@ mod erf;
 mod exp;
 mod hyperbolic;
 mod log;
-mod platform;
 mod pow;
 mod remainder;
 mod trig;
@@ -52,7 +51,6 @@ pub use erf::*;
 pub use exp::*;
 pub use hyperbolic::*;
 pub use log::*;
-pub use platform::*;
 pub use pow::*;
 pub use remainder::*;
 pub use trig::*;

@@ -105,21 +105,13 @@ impl Primitive for Unary {
         elementwise_cost(ins, outs, self.kind.row().flops)
     }
     fn samples(dtype: DType) -> Vec<Sample> {
-        use UnaryKind::*;
         let mut out = Vec::new();
         for &kind in UnaryKind::ALL {
             if !kind.row().accepts.takes(dtype) {
                 continue;
             }
-            let domain = match kind {
-                Log | Log2 | Log10 | Log1p | Sqrt | Rsqrt => Domain::Positive,
-                Acosh => Domain::AboveOne,
-                Asin | Acos | Atanh | Tan => Domain::Unit,
-                Abs | Relu | Reciprocal | Sign | Floor | Ceil | Round | Trunc => Domain::NonZero,
-                _ => Domain::Any,
-            };
             for shape in [&[][..], &[3, 5], &[0, 4], &[1037]] {
-                out.push(Sample::new(Unary { kind }, &[input(dtype, shape, domain)]));
+                out.push(Sample::new(Unary { kind }, &[input(dtype, shape, kind.row().domain)]));
             }
         }
         out
@@ -234,24 +226,18 @@ impl Primitive for Binary {
         elementwise_cost(ins, outs, self.kind.row().flops)
     }
     fn samples(dtype: DType) -> Vec<Sample> {
-        use BinaryKind::*;
         let mut out = Vec::new();
         for &kind in BinaryKind::ALL {
             if !kind.row().accepts.takes(dtype) {
                 continue;
             }
-            let (a, b) = match kind {
-                Div | FloorDiv | Rem | Fmod | Atan2 => (Domain::NonZero, Domain::NonZero),
-                Pow if dtype.is_float() => (Domain::Positive, Domain::Any),
-                Pow | Shl | Shr => (Domain::Any, Domain::Index(4)),
-                Max | Min => (Domain::Distinct, Domain::Any),
-                _ => (Domain::Any, Domain::Any),
-            };
-            let scalar = match kind {
-                Pow | Shl | Shr => Scalar::I64(2),
-                _ if dtype == DType::Bool => Scalar::Bool(true),
-                _ if dtype.is_float() => Scalar::F64(1.5),
-                _ => Scalar::I64(3),
+            let row = kind.row();
+            let (a, b) = if dtype.is_float() { row.domains } else { row.int_domains };
+            let scalar = match row.scalar {
+                Some(number) => Scalar::I64(number),
+                None if dtype == DType::Bool => Scalar::Bool(true),
+                None if dtype.is_float() => Scalar::F64(1.5),
+                None => Scalar::I64(3),
             };
             let pairs: &[(&[usize], &[usize])] = &[
                 (&[], &[]),

@@ -1,19 +1,60 @@
 //! Functions of two numbers of one dtype.
 
-use super::{Accepts, CBodies, CompareKind, UnaryKind};
-use crate::attr::choice;
-use crate::{Emit, OpError, Operand, Saves, Val};
+use super::{Accepts, CBodies, CompareKind, Surface, UnaryKind, special, surface_setters};
+use crate::{Domain, Emit, OpError, Operand, Saves, Val};
 
-choice! {
-    /// A function of two numbers.
-    #[allow(missing_docs)]
-    pub enum BinaryKind {
-        Add = "add", Sub = "sub", Mul = "mul", Div = "div", FloorDiv = "floor_divide",
-        Rem = "remainder", Fmod = "fmod", Pow = "pow", Max = "maximum", Min = "minimum",
-        Atan2 = "atan2", And = "bitwise_and", Or = "bitwise_or", Xor = "bitwise_xor",
-        Shl = "left_shift", Shr = "right_shift",
-    }
+/// Every function of two numbers, in the order of the wire codes: hands the list to the macro of that name.
+///
+/// Lines are as those of [`unary_rows`](crate::unary_rows), but that the name of the second operand follows in parentheses,
+/// and before it what it may be: `tensor`, or `any` for a tensor or a number.
+#[macro_export]
+macro_rules! binary_rows {
+    ($each:ident) => {
+        $each! {
+            Add "add" [];
+            Sub "sub" [];
+            Mul "mul" [mul mul_, multiply multiply_] (any other) "input · other",
+                "gt.mul(gt.tensor([1, 2]), 10)" => "tensor([10, 20])";
+            Div "div" [true_divide true_divide_] (any other) "input / other",
+                "gt.true_divide(gt.tensor([7]), 2)" => "tensor([3.5000])";
+            FloorDiv "floor_divide" [floor_divide floor_divide_] (any other) "The quotient rounded down",
+                "gt.floor_divide(gt.tensor([7]), 2)" => "tensor([3])";
+            Rem "remainder" [remainder remainder_] (any other) "The remainder, with the sign of `other`",
+                "gt.remainder(gt.tensor([-7]), 3)" => "tensor([2])";
+            Fmod "fmod" [fmod fmod_] (any other) "The remainder, with the sign of `input`",
+                "gt.fmod(gt.tensor([-7]), 3)" => "tensor([-1])";
+            Pow "pow" [pow pow_] (any exponent) "input to the power of `exponent`; a number may be first",
+                "gt.pow(2, gt.tensor([3]))" => "tensor([8])";
+            Max "maximum" [maximum maximum_] (tensor other) "The larger elements",
+                "gt.maximum(gt.tensor([1, 4]), gt.tensor([3, 2]))" => "tensor([3, 4])";
+            Min "minimum" [minimum minimum_] (tensor other) "The smaller elements",
+                "gt.minimum(gt.tensor([1, 4]), gt.tensor([3, 2]))" => "tensor([1, 2])";
+            Atan2 "atan2" [atan2 atan2_, arctan2 arctan2_] (tensor other) "The angle of the point (other, input)",
+                "gt.atan2(gt.tensor([1.0]), gt.tensor([1.0]))" => "tensor([0.7854])";
+            And "bitwise_and" [bitwise_and bitwise_and_] (any other) "input & other",
+                "gt.bitwise_and(gt.tensor([6]), 3)" => "tensor([2])";
+            Or "bitwise_or" [bitwise_or bitwise_or_] (any other) "input | other",
+                "gt.bitwise_or(gt.tensor([6]), 3)" => "tensor([7])";
+            Xor "bitwise_xor" [bitwise_xor bitwise_xor_] (any other) "input ^ other",
+                "gt.bitwise_xor(gt.tensor([6]), 3)" => "tensor([5])";
+            Shl "left_shift" [bitwise_left_shift bitwise_left_shift_] (any other) "input << other",
+                "gt.bitwise_left_shift(gt.tensor([1]), 3)" => "tensor([8])";
+            Shr "right_shift" [bitwise_right_shift bitwise_right_shift_] (any other) "input >> other",
+                "gt.bitwise_right_shift(gt.tensor([8]), 3)" => "tensor([1])";
+            NextAfter "nextafter" [nextafter nextafter_] (tensor other) "The number next to `input` towards `other`",
+                "gt.nextafter(gt.tensor([1.0]), gt.tensor([2.0])) > 1" => "tensor([True])";
+            Polygamma "polygamma" [];
+        }
+    };
 }
+
+macro_rules! binary_kinds {
+    ($($rows:tt)*) => {
+        kinds!(BinaryKind "A function of two numbers." $($rows)*);
+    };
+}
+
+binary_rows!(binary_kinds);
 
 /// What a gradient rule gets: the gradient of the output, both operands and the output as far as
 /// they were kept.
@@ -44,9 +85,12 @@ impl BinaryCx {
 pub type BinaryGrad = fn(&mut dyn Emit, &BinaryCx) -> Result<Val, OpError>;
 
 /// One row.
+#[derive(Clone, Copy)]
 pub struct BinaryRow {
     /// On floats.
     pub f64: fn(f64, f64) -> f64,
+    /// On float32, where that is not the function on float64, rounded.
+    pub f32: Option<fn(f32, f32) -> f32>,
     /// On integers (and bool as 0 and 1), wrapping; a divisor of zero gives zero.
     pub i64: fn(i64, i64) -> i64,
     /// In C.
@@ -63,77 +107,118 @@ pub struct BinaryRow {
     pub right: Option<BinaryGrad>,
     /// Arithmetic operations an element costs, roughly.
     pub flops: u64,
+    /// Where tests take floats from, left and right.
+    pub domains: (Domain, Domain),
+    /// The same for integers.
+    pub int_domains: (Domain, Domain),
+    /// What tests put in the place of an operand, if not any number will do.
+    pub scalar: Option<i64>,
+    /// What users see of it besides its names, and how it is tested.
+    pub surface: Surface,
 }
 
 const A: Saves = Saves::ins(1);
 const B: Saves = Saves::ins(2);
 const AB: Saves = Saves::ins(3);
 
+/// A function whose slope is zero.
+const fn flat(f64: fn(f64, f64) -> f64, i64: fn(i64, i64) -> i64, c: CBodies, accepts: Accepts) -> BinaryRow {
+    BinaryRow {
+        f64,
+        f32: None,
+        i64,
+        c,
+        accepts,
+        saves_left: Saves::NONE,
+        saves_right: Saves::NONE,
+        left: None,
+        right: None,
+        flops: 1,
+        domains: (Domain::Any, Domain::Any),
+        int_domains: (Domain::Any, Domain::Any),
+        scalar: None,
+        surface: Surface::EXACT,
+    }
+}
+
+const fn bits(i64: fn(i64, i64) -> i64, c: &'static str) -> BinaryRow {
+    flat(|_, _| f64::NAN, i64, CBodies::int(c), Accepts::Bits)
+}
+
+const fn float(f64: fn(f64, f64) -> f64, c: &'static str, flops: u64) -> BinaryRow {
+    BinaryRow { flops, ..flat(f64, |_, _| 0, CBodies::float(c), Accepts::Floats) }
+}
+
+const fn number(
+    f64: fn(f64, f64) -> f64,
+    i64: fn(i64, i64) -> i64,
+    c: [&'static str; 2],
+    accepts: Accepts,
+) -> BinaryRow {
+    flat(f64, i64, CBodies::both(c[0], c[1]), accepts)
+}
+
+impl BinaryRow {
+    /// Whether floats of every dtype give floats of the same dtype.
+    #[inline]
+    pub const fn keeps_floats(&self) -> bool {
+        self.accepts.takes_every_float()
+    }
+    const fn on(self, left: Domain, right: Domain) -> Self {
+        BinaryRow { domains: (left, right), int_domains: (left, right), ..self }
+    }
+    const fn near(self, ulps: f64) -> Self {
+        self.with(Surface { ulps, ..self.surface })
+    }
+    const fn with(self, surface: Surface) -> Self {
+        BinaryRow { surface, ..self }
+    }
+    surface_setters!();
+}
+
+table!(BinaryKind, BinaryRow);
+
 impl BinaryKind {
-    /// The row of this function.
-    pub fn row(self) -> BinaryRow {
+    const fn make(self) -> BinaryRow {
         use BinaryKind::*;
-        let bits = |i64, c| BinaryRow {
-            f64: |_, _| f64::NAN,
-            i64,
-            c: CBodies::int(c),
-            accepts: Accepts::Bits,
-            saves_left: Saves::NONE,
-            saves_right: Saves::NONE,
-            left: None,
-            right: None,
-            flops: 1,
-        };
-        let flat = |f64, i64, c: CBodies, accepts| BinaryRow {
-            f64,
-            i64,
-            c,
-            accepts,
-            saves_left: Saves::NONE,
-            saves_right: Saves::NONE,
-            left: None,
-            right: None,
-            flops: 4,
-        };
+        use Domain::{AboveOne, Any, Distinct, Index, NonZero, Positive};
         match self {
             Add => BinaryRow {
-                f64: |x, y| x + y,
-                i64: |x, y| x.wrapping_add(y),
-                c: CBodies::both("return x + y;", "return (int64_t)((uint64_t)x + (uint64_t)y);"),
-                accepts: Accepts::All,
-                saves_left: Saves::NONE,
-                saves_right: Saves::NONE,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|_, c| Ok(c.g)),
-                flops: 1,
-            },
+                ..number(
+                    |x, y| x + y,
+                    |x, y| x.wrapping_add(y),
+                    ["return x + y;", "return (int64_t)((uint64_t)x + (uint64_t)y);"],
+                    Accepts::All,
+                )
+            }
+            .numpy("x + y"),
             Sub => BinaryRow {
-                f64: |x, y| x - y,
-                i64: |x, y| x.wrapping_sub(y),
-                c: CBodies::both("return x - y;", "return (int64_t)((uint64_t)x - (uint64_t)y);"),
-                accepts: Accepts::Numbers,
-                saves_left: Saves::NONE,
-                saves_right: Saves::NONE,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| e.neg(c.g)),
-                flops: 1,
-            },
+                ..number(
+                    |x, y| x - y,
+                    |x, y| x.wrapping_sub(y),
+                    ["return x - y;", "return (int64_t)((uint64_t)x - (uint64_t)y);"],
+                    Accepts::Numbers,
+                )
+            }
+            .numpy("x - y"),
             Mul => BinaryRow {
-                f64: |x, y| x * y,
-                i64: |x, y| x.wrapping_mul(y),
-                c: CBodies::both("return x * y;", "return (int64_t)((uint64_t)x * (uint64_t)y);"),
-                accepts: Accepts::All,
                 saves_left: B,
                 saves_right: A,
                 left: Some(|e, c| e.mul(c.g, c.b()?)),
                 right: Some(|e, c| e.mul(c.g, c.a()?)),
-                flops: 1,
-            },
+                ..number(
+                    |x, y| x * y,
+                    |x, y| x.wrapping_mul(y),
+                    ["return x * y;", "return (int64_t)((uint64_t)x * (uint64_t)y);"],
+                    Accepts::All,
+                )
+            }
+            .numpy("x * y"),
             Div => BinaryRow {
-                f64: |x, y| x / y,
-                i64: |_, _| 0,
-                c: CBodies::float("return x / y;"),
-                accepts: Accepts::Floats,
                 saves_left: B,
                 saves_right: AB,
                 left: Some(|e, c| e.div(c.g, c.b()?)),
@@ -143,41 +228,33 @@ impl BinaryKind {
                     let gq = e.mul(c.g, qb)?;
                     e.neg(gq)
                 }),
+                ..float(|x, y| x / y, "return x / y;", 4)
+            }
+            .on(NonZero, NonZero)
+            .numpy("x / y"),
+            FloorDiv => BinaryRow {
                 flops: 4,
-            },
-            FloorDiv => flat(
-                python_floor_div,
-                |x, y| {
-                    if y == 0 {
-                        0
-                    } else {
-                        x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64
-                    }
-                },
-                CBodies::both(
-                    "if (y == 0) return x / y; T r = fmod(x, y), q = (x - r) / y; \
+                ..flat(
+                    python_floor_div,
+                    |x, y| {
+                        if y == 0 {
+                            0
+                        } else {
+                            x.wrapping_div(y) - ((x.wrapping_rem(y) != 0) & ((x < 0) != (y < 0))) as i64
+                        }
+                    },
+                    CBodies::both(
+                        "if (y == 0) return x / y; T r = fmod(x, y), q = (x - r) / y; \
                      return rint(r != 0 && (r < 0) != (y < 0) ? q - 1 : q);",
-                    "if (y == 0) return 0; if (y == -1) return (int64_t)(0 - (uint64_t)x); \
+                        "if (y == 0) return 0; if (y == -1) return (int64_t)(0 - (uint64_t)x); \
                      return x / y - (x % y != 0 && (x < 0) != (y < 0));",
-                ),
-                Accepts::Numbers,
-            ),
+                    ),
+                    Accepts::Numbers,
+                )
+            }
+            .on(NonZero, NonZero)
+            .near(4.0),
             Rem => BinaryRow {
-                f64: python_rem,
-                i64: |x, y| {
-                    if y == 0 {
-                        return 0;
-                    }
-                    let r = x.wrapping_rem(y);
-                    if r != 0 && (r < 0) != (y < 0) { r + y } else { r }
-                },
-                c: CBodies::both(
-                    "T r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
-                    "if (y == 0 || y == -1) return 0; int64_t r = x % y; \
-                     return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
-                ),
-                accepts: Accepts::Numbers,
-                saves_left: Saves::NONE,
                 saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| {
@@ -186,13 +263,26 @@ impl BinaryKind {
                     e.neg(gq)
                 }),
                 flops: 6,
-            },
+                ..number(
+                    python_rem,
+                    |x, y| {
+                        if y == 0 {
+                            return 0;
+                        }
+                        let r = x.wrapping_rem(y);
+                        if r != 0 && (r < 0) != (y < 0) { r + y } else { r }
+                    },
+                    [
+                        "T r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
+                        "if (y == 0 || y == -1) return 0; int64_t r = x % y; \
+                     return r != 0 && (r < 0) != (y < 0) ? r + y : r;",
+                    ],
+                    Accepts::Numbers,
+                )
+            }
+            .on(NonZero, NonZero)
+            .near(4.0),
             Fmod => BinaryRow {
-                f64: |x, y| x % y,
-                i64: |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) },
-                c: CBodies::both("return fmod(x, y);", "return y == 0 || y == -1 ? 0 : x % y;"),
-                accepts: Accepts::Numbers,
-                saves_left: Saves::NONE,
                 saves_right: AB,
                 left: Some(|_, c| Ok(c.g)),
                 right: Some(|e, c| {
@@ -205,18 +295,18 @@ impl BinaryKind {
                     e.neg(gt)
                 }),
                 flops: 6,
-            },
+                ..number(
+                    |x, y| x % y,
+                    |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) },
+                    ["return fmod(x, y);", "return y == 0 || y == -1 ? 0 : x % y;"],
+                    Accepts::Numbers,
+                )
+            }
+            .on(NonZero, NonZero),
             Pow => BinaryRow {
-                f64: f64::powf,
-                i64: int_pow,
-                c: CBodies::both(
-                    "return pow(x, y);",
-                    "if (x == 1) return 1; if (x == -1) return y & 1 ? -1 : 1; if (y < 0) return 0; \
-                     uint64_t base = (uint64_t)x, out = 1; \
-                     for (uint64_t left = (uint64_t)y; left > 0; left >>= 1) { if (left & 1) out *= base; base *= base; } \
-                     return (int64_t)out;",
-                ),
-                accepts: Accepts::Numbers,
+                domains: (Positive, Any),
+                int_domains: (Any, Index(4)),
+                scalar: Some(2),
                 saves_left: AB,
                 saves_right: Saves { ins: 3, outs: 1 },
                 left: Some(|e, c| {
@@ -269,34 +359,50 @@ impl BinaryKind {
                     e.mul(c.g, slope)
                 }),
                 flops: 30,
-            },
+                ..number(
+                    f64::powf,
+                    int_pow,
+                    [
+                        "return pow(x, y);",
+                        "if (x == 1) return 1; if (x == -1) return y & 1 ? -1 : 1; if (y < 0) return 0; \
+                     uint64_t base = (uint64_t)x, out = 1; \
+                     for (uint64_t left = (uint64_t)y; left > 0; left >>= 1) { \
+                     if (left & 1) out *= base; base *= base; } \
+                     return (int64_t)out;",
+                    ],
+                    Accepts::Numbers,
+                )
+            }
+            .numpy("np.power(x, y)")
+            .near(8.0)
+            .autocast(),
             Max => BinaryRow {
-                f64: |x, y| if x.is_nan() || x > y { x } else { y },
-                i64: |x, y| x.max(y),
-                c: CBodies::both("return x != x || x > y ? x : y;", "return x > y ? x : y;"),
-                accepts: Accepts::All,
                 saves_left: AB,
                 saves_right: AB,
                 left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Lt)),
                 right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Lt)),
-                flops: 1,
-            },
+                ..number(
+                    |x, y| if x.is_nan() || x > y { x } else { y },
+                    |x, y| x.max(y),
+                    ["return x != x || x > y ? x : y;", "return x > y ? x : y;"],
+                    Accepts::All,
+                )
+            }
+            .on(Distinct, Any),
             Min => BinaryRow {
-                f64: |x, y| if x.is_nan() || x < y { x } else { y },
-                i64: |x, y| x.min(y),
-                c: CBodies::both("return x != x || x < y ? x : y;", "return x < y ? x : y;"),
-                accepts: Accepts::All,
                 saves_left: AB,
                 saves_right: AB,
                 left: Some(|e, c| share(e, c.g, c.a()?, c.b()?, CompareKind::Gt)),
                 right: Some(|e, c| share(e, c.g, c.b()?, c.a()?, CompareKind::Gt)),
-                flops: 1,
-            },
+                ..number(
+                    |x, y| if x.is_nan() || x < y { x } else { y },
+                    |x, y| x.min(y),
+                    ["return x != x || x < y ? x : y;", "return x < y ? x : y;"],
+                    Accepts::All,
+                )
+            }
+            .on(Distinct, Any),
             Atan2 => BinaryRow {
-                f64: f64::atan2,
-                i64: |_, _| 0,
-                c: CBodies::float("return atan2(x, y);"),
-                accepts: Accepts::Floats,
                 saves_left: AB,
                 saves_right: AB,
                 left: Some(|e, c| {
@@ -310,25 +416,62 @@ impl BinaryKind {
                     let gq = e.mul(c.g, q)?;
                     e.neg(gq)
                 }),
-                flops: 24,
-            },
+                ..float(f64::atan2, "return atan2(x, y);", 24)
+            }
+            .on(NonZero, NonZero)
+            .numpy("np.arctan2(x, y)")
+            .near(4.0),
             And => bits(|x, y| x & y, "return x & y;"),
             Or => bits(|x, y| x | y, "return x | y;"),
             Xor => bits(|x, y| x ^ y, "return x ^ y;"),
             Shl => BinaryRow {
                 accepts: Accepts::Ints,
+                int_domains: (Any, Index(4)),
+                scalar: Some(2),
                 ..bits(
                     |x, y| if (0..64).contains(&y) { x << y } else { 0 },
                     "return y >= 0 && y < 64 ? (int64_t)((uint64_t)x << y) : 0;",
                 )
-            },
+            }
+            .numpy("x << y"),
             Shr => BinaryRow {
                 accepts: Accepts::Ints,
+                int_domains: (Any, Index(4)),
+                scalar: Some(2),
                 ..bits(
                     |x, y| x >> if (0..64).contains(&y) { y } else { 63 },
                     "return x >> (y >= 0 && y < 64 ? y : 63);",
                 )
+            }
+            .numpy("x >> y"),
+            NextAfter => BinaryRow {
+                f32: Some(libm::nextafterf),
+                accepts: Accepts::Wide,
+                // A step changes nothing that a slope could see.
+                left: Some(|_, c| Ok(c.g)),
+                right: Some(|e, c| {
+                    let ty = e.ty(c.g);
+                    e.fill(ty, 0.0)
+                }),
+                ..float(libm::nextafter, "return nextafter(x, y);", 4)
             },
+            Polygamma => BinaryRow {
+                saves_right: AB,
+                // The order has no slope: it is a whole number.
+                right: Some(|e, c| {
+                    let next = match c.a()? {
+                        Operand::Num(n) => Operand::Num((n.as_f64() + 1.0).into()),
+                        Operand::Val(n) => e.add(n, 1.0)?.into(),
+                    };
+                    let slope = e.binary(Polygamma, next, c.b()?)?;
+                    e.mul(c.g, slope)
+                }),
+                scalar: Some(2),
+                ..float(special::polygamma, special::POLYGAMMA, 200)
+            }
+            .on(AboveOne, Positive)
+            .near(8.0)
+            .cancels(),
         }
     }
 }

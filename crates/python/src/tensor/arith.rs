@@ -35,78 +35,69 @@ pub(super) fn augmented<'py>(
     this.write_result(&f(Arg::Tensor(&source), operand.arg()).or_raise()?).or_raise()
 }
 
+/// `kind(a, b)`; a power that another function gives is that function.
+#[inline(always)]
+fn of_two(kind: BinaryKind, a: Arg<'_>, b: Arg<'_>) -> gt_client::Result<Tensor> {
+    if kind == BinaryKind::Pow { power(a, b) } else { Tensor::binary(kind, a, b) }
+}
+
+/// The methods of a row: one for each of its names, and that which works in place.
 macro_rules! methods {
-    ($($doc:literal $name:ident $inplace:ident $f:expr;)*) => {
+    ($of:path, $kind:expr, [$($name:ident $in_place:ident),*] (any $operand:ident) $says:literal) => {
         #[pymethods]
         impl PyTensor {
             $(
-                #[doc = $doc]
-                fn $name(&self, other: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
-                    let operand = Operand::require(other, "other")?;
-                    let f: fn(Arg<'_>, Arg<'_>) -> gt_client::Result<Tensor> = $f;
-                    self.run(other.py(), |t| f(Arg::Tensor(t), operand.arg()))
+                #[doc = concat!($says, ".")]
+                fn $name(&self, $operand: &Bound<'_, PyAny>) -> PyResult<NewTensor> {
+                    let operand = Operand::require($operand, stringify!($operand))?;
+                    self.run($operand.py(), |t| $of($kind, Arg::Tensor(t), operand.arg()))
                 }
-                #[doc = concat!("In place: ", $doc)]
-                fn $inplace<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-                    augmented(slf, other, $f)?;
+                #[doc = concat!("In place: ", $says, ".")]
+                fn $in_place<'py>(slf: &Bound<'py, Self>, $operand: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+                    augmented(slf, $operand, |a, b| $of($kind, a, b))?;
                     Ok(slf.clone())
                 }
             )*
         }
     };
-}
-
-methods! {
-    "`self * other`." mul mul_ |a, b| Tensor::binary(BinaryKind::Mul, a, b);
-    "`self * other`." multiply multiply_ |a, b| Tensor::binary(BinaryKind::Mul, a, b);
-    "`self / other`; integers become float32." true_divide true_divide_ |a, b| Tensor::binary(BinaryKind::Div, a, b);
-    "The quotient rounded down." floor_divide floor_divide_ |a, b| Tensor::binary(BinaryKind::FloorDiv, a, b);
-    "The remainder with the sign of the divisor." remainder remainder_ |a, b| Tensor::binary(BinaryKind::Rem, a, b);
-    "The remainder with the sign of the dividend." fmod fmod_ |a, b| Tensor::binary(BinaryKind::Fmod, a, b);
-    "`self ** exponent`." pow pow_ power;
-    "`self & other`." bitwise_and bitwise_and_ |a, b| Tensor::binary(BinaryKind::And, a, b);
-    "`self | other`." bitwise_or bitwise_or_ |a, b| Tensor::binary(BinaryKind::Or, a, b);
-    "`self ^ other`." bitwise_xor bitwise_xor_ |a, b| Tensor::binary(BinaryKind::Xor, a, b);
-    "`self << other`." bitwise_left_shift bitwise_left_shift_ |a, b| Tensor::binary(BinaryKind::Shl, a, b);
-    "`self >> other`." bitwise_right_shift bitwise_right_shift_ |a, b| Tensor::binary(BinaryKind::Shr, a, b);
-    "Whether elements are equal." eq eq_ |a, b| Tensor::compare(CompareKind::Eq, a, b);
-    "Whether elements differ." ne ne_ |a, b| Tensor::compare(CompareKind::Ne, a, b);
-    "Whether elements differ." not_equal not_equal_ |a, b| Tensor::compare(CompareKind::Ne, a, b);
-    "Whether elements are smaller." lt lt_ |a, b| Tensor::compare(CompareKind::Lt, a, b);
-    "Whether elements are smaller." less less_ |a, b| Tensor::compare(CompareKind::Lt, a, b);
-    "Whether elements are not larger." le le_ |a, b| Tensor::compare(CompareKind::Le, a, b);
-    "Whether elements are not larger." less_equal less_equal_ |a, b| Tensor::compare(CompareKind::Le, a, b);
-    "Whether elements are larger." gt gt_ |a, b| Tensor::compare(CompareKind::Gt, a, b);
-    "Whether elements are larger." greater greater_ |a, b| Tensor::compare(CompareKind::Gt, a, b);
-    "Whether elements are not smaller." ge ge_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
-    "Whether elements are not smaller." greater_equal greater_equal_ |a, b| Tensor::compare(CompareKind::Ge, a, b);
-}
-
-macro_rules! methods_of_two_tensors {
-    ($($doc:literal $name:ident $inplace:ident $kind:expr;)*) => {
+    // PyTorch takes no numbers here.
+    ($of:path, $kind:expr, [$($name:ident $in_place:ident),*] (tensor $operand:ident) $says:literal) => {
         #[pymethods]
         impl PyTensor {
             $(
-                #[doc = $doc]
-                fn $name(&self, other: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
-                    self.run(other.py(), |t| Tensor::binary($kind, t, &*other.get().held()))
+                #[doc = concat!($says, ".")]
+                fn $name(&self, $operand: &Bound<'_, PyTensor>) -> PyResult<NewTensor> {
+                    self.run($operand.py(), |t| $of($kind, Arg::Tensor(t), Arg::Tensor(&$operand.get().held())))
                 }
-                #[doc = concat!("In place: ", $doc)]
-                fn $inplace<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
-                    written(slf, |x| x.$name(other))
+                #[doc = concat!("In place: ", $says, ".")]
+                fn $in_place<'py>(
+                    slf: &Bound<'py, Self>,
+                    $operand: &Bound<'py, PyTensor>,
+                ) -> PyResult<Bound<'py, Self>> {
+                    written(slf, |x| x.$name($operand))
                 }
             )*
         }
     };
+    ($of:path, $kind:expr, []) => {};
 }
 
-// PyTorch takes no numbers here.
-methods_of_two_tensors! {
-    "The angle of the point (other, self)." atan2 atan2_ BinaryKind::Atan2;
-    "The angle of the point (other, self)." arctan2 arctan2_ BinaryKind::Atan2;
-    "The larger of both; a NaN wins." maximum maximum_ BinaryKind::Max;
-    "The smaller of both; a NaN wins." minimum minimum_ BinaryKind::Min;
+macro_rules! binary_methods {
+    ($($kind:ident $text:literal $names:tt $(
+        ($takes:ident $operand:ident) $says:literal, $example:literal => $result:literal
+    )?;)*) => {
+        $(methods!(of_two, BinaryKind::$kind, $names $(($takes $operand) $says)?);)*
+    };
 }
+
+macro_rules! compare_methods {
+    ($($kind:ident $text:literal $names:tt $operand:tt $says:literal, $example:literal => $result:literal;)*) => {
+        $(methods!(Tensor::compare, CompareKind::$kind, $names $operand $says);)*
+    };
+}
+
+gt_ir::binary_rows!(binary_methods);
+gt_ir::compare_rows!(compare_methods);
 
 /// PyTorch's old forms have the factor first and no keyword: `x.add_(2, y)` is `x.add_(y, alpha=2)`.
 fn factor_first(name: &str, factor: &Bound<'_, PyAny>, keyword: bool) -> PyResult<Scalar> {
@@ -364,6 +355,11 @@ impl PyTensor {
             Some(last) => (tensor2, last, factor_first("addcdiv", tensor1, value.is_some())?),
         };
         self.run(tensor1.py(), |t| t.addc(BinaryKind::Div, &a.get().held(), &b.get().held(), value))
+    }
+
+    /// The derivative of order `n` of `digamma`, for whole `n` from 1.
+    fn _polygamma(&self, py: Python<'_>, n: f64) -> PyResult<NewTensor> {
+        self.run(py, |t| Tensor::binary(BinaryKind::Polygamma, n, t))
     }
 
     /// Whether all elements are close. Waits.
