@@ -27,7 +27,7 @@ RULES = {
     # What these say follows "internal error in GT, please report it:", or is a line of a log for developers.
     "a name that only developers know": (
         r"%\{|%\d|\b(window|template|payload|placer|seat)s?\b|\b(?!UTF|GT)[A-Z]{3,}-\d",
-        ("crates/plan/", "crates/shard/", "crates/ir/src/text.rs", "crates/ir/src/codec.rs"),
+        ("crates/plan/", "crates/shard/", "crates/stream/", "crates/ir/src/text.rs", "crates/ir/src/codec.rs"),
     ),
 }
 # Messages of these crates are GT's own. Others have PyTorch's messages too, some with capitals and periods.

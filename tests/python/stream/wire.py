@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 
 MAGIC = b"\x93GT\r\n\x1a\n\0"
-VERSION = 7
+VERSION = 8
 HEAD, OPEN, PART, SHARE, FILLED, PING, ALLOW, CHALLENGE = 1, 2, 3, 5, 6, 8, 10, 12
 NONCE = bytes(range(32))
 

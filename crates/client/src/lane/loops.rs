@@ -12,6 +12,12 @@ const LONGEST: usize = 256;
 /// Ops that are remembered by where they came last. Two that share a place only hide a loop for a while.
 const PLACES: usize = 256;
 
+/// Where an op is remembered. Keys are lines and small numbers: the product's high bits differ.
+#[inline]
+fn place(key: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b1) >> 24) as usize % PLACES
+}
+
 /// Which loops count, and what is done with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopOptions {
@@ -65,13 +71,13 @@ impl Loops {
         } else {
             self.restart(key);
         }
-        self.last[key as usize % PLACES] = (key, self.recorded);
+        self.last[place(key)] = (key, self.recorded);
         self.keys[at % LONGEST] = key;
     }
 
     /// Another loop may begin with this instruction.
     fn restart(&mut self, key: u32) {
-        let (known, came) = self.last[key as usize % PLACES];
+        let (known, came) = self.last[place(key)];
         let period = (self.recorded - came) as usize;
         let repeats = known == key && came > 0 && period <= LONGEST;
         (self.period, self.matched) = if repeats { (period, 1) } else { (0, 0) };
@@ -163,6 +169,14 @@ mod tests {
     fn ops_that_repeat_inside_an_iteration_do_not_hide_it() {
         let (lengths, _) = windows((0..2000).map(|i| [7, 7, 8, 7, 9, 9, 1][i % 7]));
         assert!(lengths.iter().rev().take(5).all(|&len| len % 7 == 0), "{lengths:?}");
+    }
+
+    #[test]
+    fn lines_that_differ_in_few_bits_are_told_apart() {
+        for shift in [0, 4, 7, 8, 12] {
+            let (lengths, _) = windows((0..400u32).map(|i| (20 + i % 4) << shift ^ 11));
+            assert!(lengths.iter().filter(|&&len| len == 32).count() > 4, "shift {shift}: {lengths:?}");
+        }
     }
 
     #[test]
