@@ -119,15 +119,24 @@ impl Occurrence {
         self.uploads().filter(move |(place, _)| inside.next_if(|payload| payload.instr == place.instr).is_none())
     }
 
-    /// Adds a payload that travelled apart. Payloads of the wrong size are left out.
-    pub fn add_payload(&mut self, payload: Payload) {
-        let uploads = &mut self.bindings.uploads;
-        let fits = |place: &UploadPlace| place.instr == payload.instr && place.len_bytes == payload.bytes.len();
-        if self.template.recipe.uploads().iter().any(fits)
-            && let Err(at) = uploads.binary_search_by_key(&payload.instr, |known| known.instr)
-        {
-            uploads.insert(at, payload);
-        }
+    /// Adds a payload that travelled apart.
+    ///
+    /// # Errors
+    /// When no upload takes a payload of this size there: the payload is left out.
+    pub fn add_payload(&mut self, payload: Payload) -> Result<(), StreamError> {
+        let place = self.template.recipe.uploads().iter().find(|place| place.instr == payload.instr);
+        let message = match place {
+            Some(place) if place.len_bytes == payload.bytes.len() => {
+                let uploads = &mut self.bindings.uploads;
+                if let Err(at) = uploads.binary_search_by_key(&payload.instr, |known| known.instr) {
+                    uploads.insert(at, payload);
+                }
+                return Ok(());
+            }
+            Some(place) => format!("{} bytes, expected {}", payload.bytes.len(), place.len_bytes),
+            None => "no upload uses it".to_string(),
+        };
+        Err(StreamError::Payload { instr: payload.instr, message })
     }
 
     /// Bytes of the payloads in it.

@@ -239,9 +239,10 @@ fn payloads_must_be_those_of_the_uploads() {
     w.uploads[0].bytes = vec![0; 8].into();
     assert_eq!(of(&w).missing().count(), 0);
     let mut supplied = waiting.clone();
-    supplied.add_payload(Payload { instr: 0, bytes: vec![0; 7].into() });
-    assert_eq!(supplied.missing().count(), 1, "a payload of another size is not taken");
-    supplied.add_payload(w.uploads[0].clone());
+    supplied.add_payload(Payload { instr: 0, bytes: vec![0; 7].into() }).expect_err("seven bytes are too few");
+    supplied.add_payload(Payload { instr: 1, bytes: vec![0; 8].into() }).expect_err("there is no second upload");
+    assert_eq!(supplied.missing().count(), 1, "a payload that does not fit is left out");
+    supplied.add_payload(w.uploads[0].clone()).unwrap();
     assert_eq!(supplied.window(), w);
     w.uploads.push(Payload { instr: 0, bytes: vec![0; 8].into() });
     assert!(matches!(Occurrence::of(w), Err(StreamError::Payload { instr: 0, .. })));

@@ -34,7 +34,10 @@ pub(crate) fn copy(occurrence: &mut Occurrence, moved: Vec<(u32, Departing)>, lo
     }
     for (instr, value) in moved {
         match value.to_bytes() {
-            Ok(bytes) => occurrence.add_payload(Payload { instr, bytes }),
+            Ok(bytes) => {
+                let added = occurrence.add_payload(Payload { instr, bytes });
+                lost.extend(added.err().map(|error| Lost::misfit(instr, &error)));
+            }
             Err(failure) => lost.push(Lost { instr, failure: Arc::new(failure) }),
         }
     }

@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gt_ir::{Failure, IdMap, Payload, TensorId};
-use gt_stream::Occurrence;
+use gt_ir::{Failure, FailureKind, IdMap, Payload, TensorId};
+use gt_stream::{Occurrence, StreamError};
 
 use crate::Oversupplied;
 use crate::moved::{Departing, Supplied};
@@ -34,6 +34,14 @@ pub(crate) type Supply = Result<Supplied, Arc<Failure>>;
 pub(crate) struct Lost {
     pub(crate) instr: u32,
     pub(crate) failure: Arc<Failure>,
+}
+
+impl Lost {
+    /// A payload came that is not the upload's.
+    pub(crate) fn misfit(instr: u32, error: &StreamError) -> Lost {
+        let message = format!("a worker rejected the recorded instructions: {error}");
+        Lost { instr, failure: Arc::new(Failure::new(FailureKind::Internal, message)) }
+    }
 }
 
 /// What a message occupies until it has run.
@@ -190,16 +198,23 @@ impl Inbox {
         self.named_count -= missing.len();
         if let Message::Run(occurrence) = &mut queued.message {
             for &(instr, id) in &missing {
-                match self.supplied.get(&id) {
+                let added = match self.supplied.get(&id) {
                     Some(Ok(Supplied::Bytes(bytes))) => occurrence.add_payload(Payload { instr, bytes: bytes.clone() }),
                     Some(Ok(Supplied::Loaded(bytes))) => {
                         queued.loaded_bytes += bytes.len();
-                        occurrence.add_payload(Payload { instr, bytes: bytes.clone() });
+                        occurrence.add_payload(Payload { instr, bytes: bytes.clone() })
                     }
-                    Some(Ok(Supplied::Moved(value))) => queued.moved.push((instr, value.clone())),
-                    Some(Err(failure)) => queued.lost.push(Lost { instr, failure: failure.clone() }),
-                    None => {}
-                }
+                    Some(Ok(Supplied::Moved(value))) => {
+                        queued.moved.push((instr, value.clone()));
+                        Ok(())
+                    }
+                    Some(Err(failure)) => {
+                        queued.lost.push(Lost { instr, failure: failure.clone() });
+                        Ok(())
+                    }
+                    None => Ok(()),
+                };
+                queued.lost.extend(added.err().map(|error| Lost::misfit(instr, &error)));
             }
             queued.lost.sort_by_key(|lost| lost.instr);
             queued.lost.dedup_by_key(|lost| lost.instr);
@@ -221,7 +236,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gt_ir::{Bytes, FailureKind, Window};
+    use gt_ir::{Bytes, Window};
     use proptest::prelude::*;
 
     const LIMIT: Credits = Credits { instrs: 1000, bytes: 8 * ENTRY_BYTES };
