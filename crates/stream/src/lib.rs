@@ -33,7 +33,6 @@ mod template;
 pub use bindings::Bindings;
 pub use error::StreamError;
 pub use expectation::Expectations;
-pub use input_index::InputIndex;
 pub use occurrence::{Checker, Occurrence};
 pub use operand::Operand;
 pub use recipe::{Recipe, Survivor, UploadPlace};

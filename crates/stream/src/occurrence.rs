@@ -11,9 +11,10 @@ use std::sync::Arc;
 use gt_ir::codec::Reader;
 use gt_ir::{ExternalValue, Instr, OpError, Payload, SiteId, TensorId, Window};
 
+use crate::input_index::InputIndex;
 use crate::recipe::{Body, bound};
 use crate::template::decode_sites;
-use crate::{Bindings, InputIndex, Recipe, Recording, StreamError, Template, UploadPlace};
+use crate::{Bindings, Recipe, Recording, StreamError, Template, UploadPlace};
 
 /// A window: its recipe, its source lines, and what this occurrence adds.
 #[derive(Clone, Debug)]

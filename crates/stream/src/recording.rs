@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use gt_ir::{Ins, Instr, Op, Outs, Payload, Scalar, Scalars, ScopeId, SiteId, TensorId};
 
+use crate::input_index::InputIndex;
 use crate::recipe::{Body, PLACEHOLDER};
-use crate::{Bindings, InputIndex, Occurrence, Operand, Recipe, Template};
+use crate::{Bindings, Occurrence, Operand, Recipe, Template};
 
 /// A window that is being recorded.
 #[derive(Default)]
