@@ -54,7 +54,7 @@ pub trait WorkerLoader: Send + Sync {
 pub struct Progress {
     /// How many were handed over.
     pub sent: u64,
-    /// How many of them have run, in order. All of them when there is nobody who will run them.
+    /// How many of them have run, in order. If no worker can run them, this is the number that were sent.
     pub executed: u64,
 }
 

@@ -323,7 +323,7 @@ impl RunAhead {
     }
 }
 
-/// Somebody who waits for the workers: says once what a long wait waits for.
+/// A wait for the workers. If it lasts long, it prints once how much work is queued.
 pub(crate) struct Patience<'a> {
     ahead: &'a RunAhead,
     link: &'a dyn Link,
